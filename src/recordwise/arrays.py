@@ -1,0 +1,38 @@
+"""Array types, and the checks on arrays that come from outside."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[np.float32]:
+    """A finite (n, dim) float32 matrix, or one line that says why not."""
+    try:
+        vectors = np.asarray(array, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be numeric, got {type(array).__name__}: {error}") from error
+    if vectors.ndim != 2:
+        raise InvalidInput(f"{name} must have shape (n, dim), got {vectors.shape}")
+    if dim is not None and vectors.shape[1] != dim:
+        raise InvalidInput(f"{name} must have {dim} dimensions, got {vectors.shape[1]}")
+    if not np.isfinite(vectors).all():
+        bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise InvalidInput(f"{name} must be finite, row {bad} holds NaN, infinity or a value beyond float32")
+    return vectors
+
+
+def digest(array: NDArray[np.generic]) -> str:
+    """SHA-256 of an array's type, shape and content."""
+    content = np.ascontiguousarray(array)
+    sha = hashlib.sha256(f"{content.dtype.str}{content.shape}".encode())
+    sha.update(content.data if content.size else b"")
+    return sha.hexdigest()

@@ -1,0 +1,71 @@
+"""Every way Recordwise says no.
+
+    RecordwiseError
+    ├── InvalidInput       a parameter, array, file or message breaks a stated rule (also a ValueError)
+    │   ├── ChangedInput   a resumed run no longer matches what it started with
+    │   └── OutOfRegime    a bound was asked for outside the regime in which it is proved
+    ├── BudgetExceeded     the ledger cannot pay for a release
+    ├── LedgerFault        the ledger is missing, locked, newer than this program or damaged
+    ├── ProtocolFault      a message that does not parse, was sent twice, or came from too few parties
+    └── MissingExtra       an optional dependency is not installed (also an ImportError)
+
+An error is one line that names the parameter, the rule and the value. Whoever raises one has spent nothing and
+written nothing. `exit_code` is what the command line returns.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RecordwiseError(Exception):
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidInput(RecordwiseError, ValueError):
+    exit_code = 2
+
+
+class ChangedInput(InvalidInput):
+    exit_code = 3
+
+
+class OutOfRegime(InvalidInput):
+    exit_code = 4
+
+
+class BudgetExceeded(RecordwiseError):
+    exit_code = 5
+
+
+class LedgerFault(RecordwiseError):
+    exit_code = 6
+
+
+class ProtocolFault(RecordwiseError):
+    exit_code = 7
+
+
+class MissingExtra(RecordwiseError, ImportError):
+    exit_code = 8
+
+
+def positive(**values: object) -> None:
+    """Refuse what is not greater than zero; NaN is not."""
+    for name, value in values.items():
+        if not value > 0:  # type: ignore[operator]
+            raise InvalidInput(f"{name} must be > 0, got {value!r}")
+
+
+def whole(**values: object) -> None:
+    """Refuse what is not a whole number of at least one."""
+    for name, value in values.items():
+        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= 1):
+            raise InvalidInput(f"{name} must be a whole number >= 1, got {value!r}")
+
+
+def probability(**values: object) -> None:
+    """Refuse what does not lie strictly between zero and one."""
+    for name, value in values.items():
+        if not 0 < value < 1:  # type: ignore[operator]
+            raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {value!r}")

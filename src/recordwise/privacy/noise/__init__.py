@@ -1,0 +1,1 @@
+"""Exact noise on integers: laws, their samplers, and the source of the randomness."""

@@ -1,0 +1,50 @@
+"""Step 5, release: what central, distributed, local and shuffle trust have in common.
+
+A protocol is a client that sees only its own votes, perhaps a shuffler, and a server that sees only messages.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from recordwise.privacy.events import Event
+from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.noise.source import Noise
+from recordwise.tally import Release
+from recordwise.votes.ballot import Ballot, Votes
+
+Message = TypeVar("Message")
+
+
+class Protocol(ABC, Generic[Message]):
+    """A private way to release the tally of votes on one ballot.
+
+    Subclasses are frozen dataclasses: public choices are fields, private facts are arguments, and every noise
+    parameter is derived from the budget, the ballot and the neighbouring relation, never typed in.
+    """
+
+    ballot: Ballot
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What one release does to one record, for the accountant."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What one release promises on its own."""
+
+    @abstractmethod
+    def client(self, votes: Votes, noise: Noise) -> Message:
+        """What one client sends for its records."""
+
+    @abstractmethod
+    def server(self, messages: Iterable[Message], noise: Noise) -> Release:
+        """What is published, from the clients' messages alone."""
+
+    @abstractmethod
+    def noise_std(self, num_records: int) -> float:
+        """The standard deviation of a released cell's error when `num_records` records vote."""

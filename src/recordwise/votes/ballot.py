@@ -1,0 +1,104 @@
+"""The two values of step 4: the public form of a vote, and the private votes themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput, whole
+from recordwise.privacy.guarantee import Neighbours
+
+NOBODY = -1  # pads the queries of a record that abstains and the labels of a record that has fewer than r
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """What may be voted for: public, and all that a mechanism's sensitivity depends on."""
+
+    num_queries: int
+    num_classes: int
+    votes_per_record: int = 1
+    labels_per_record: int = 1
+
+    def __post_init__(self) -> None:
+        whole(
+            num_queries=self.num_queries,
+            num_classes=self.num_classes,
+            votes_per_record=self.votes_per_record,
+            labels_per_record=self.labels_per_record,
+        )
+        if self.votes_per_record > self.num_queries:
+            raise InvalidInput(f"k must be <= the {self.num_queries} queries, got {self.votes_per_record}")
+        if self.labels_per_record > self.num_classes:
+            raise InvalidInput(f"r must be <= the {self.num_classes} classes, got {self.labels_per_record}")
+
+    @property
+    def num_cells(self) -> int:
+        return self.num_queries * self.num_classes
+
+    @property
+    def cells_per_record(self) -> int:
+        """At most this many cells (query, class) does one record vote for: c = k·r."""
+        return self.votes_per_record * self.labels_per_record
+
+    def cells_changed(self, neighbours: Neighbours) -> int:
+        """At most this many cells differ, each by one, between the tallies of two neighbouring data sets.
+
+        It is the L1 sensitivity of the tally and the square of its L2 sensitivity.
+        """
+        return neighbours.records_changed * self.cells_per_record
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Each record's queries and labels. Private: shows shapes only, refuses to be pickled.
+
+    Guarantees, relied on by every protocol:
+      - a record's row depends on that record and public constants alone;
+      - a record votes for at most k queries and at most r classes, each at most once.
+
+    Attributes:
+      queries: (n, k) indices, NOBODY where a record casts fewer than k votes.
+      labels: (n, r) classes, NOBODY where a record has fewer than r labels.
+    """
+
+    ballot: Ballot
+    queries: NDArray[np.int32]
+    labels: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for name, rows, width, bound in (
+            ("queries", self.queries, self.ballot.votes_per_record, self.ballot.num_queries),
+            ("labels", self.labels, self.ballot.labels_per_record, self.ballot.num_classes),
+        ):
+            if rows.ndim != 2 or rows.shape[1] != width or len(rows) != len(self.queries):
+                raise InvalidInput(f"{name} must have shape ({len(self.queries)}, {width}), got {rows.shape}")
+            if rows.size and not (rows.min() >= NOBODY and rows.max() < bound):
+                raise InvalidInput(f"{name} must lie in [0, {bound}), or be {NOBODY} for none")
+            ordered = np.sort(rows, axis=1)
+            if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any():
+                raise InvalidInput(f"{name} of one record must differ: a second vote for one cell breaks the sensitivity")
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def cells(self) -> NDArray[np.int32]:
+        """(n, k·r) flat cell indices query·C + class, NOBODY where there is no vote. Private."""
+        flat = self.queries[:, :, None] * self.ballot.num_classes + self.labels[:, None, :]
+        present = (self.queries != NOBODY)[:, :, None] & (self.labels != NOBODY)[:, None, :]
+        return np.where(present, flat, NOBODY).reshape(len(self), self.ballot.cells_per_record).astype(np.int32)
+
+    def counts(self) -> NDArray[np.int64]:
+        """(s, C) exact tally of these votes. Private."""
+        cells = self.cells().ravel()
+        counts = np.bincount(cells[cells != NOBODY], minlength=self.ballot.num_cells)
+        return counts.reshape(self.ballot.num_queries, self.ballot.num_classes)
+
+    def __repr__(self) -> str:
+        return f"Votes({len(self):,} records, {self.ballot})"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("votes are private and must not be pickled, logged or written to disk")
