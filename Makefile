@@ -1,0 +1,63 @@
+# Recordwise: every command sets up what it needs, into .venv, from the pinned versions in requirements/.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA := $(if $(RECORDWISE_DATA),RECORDWISE_DATA="$(RECORDWISE_DATA)")
+# One BLAS thread per test process: two test workers with two threads each would fight for the cores.
+QUIET := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help demo test test-all check format docs bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      label scikit-learn's digits privately at several epsilons and open a report"
+	@echo "make test      every test that CI runs"
+	@echo "make test-all  the same, and the tests that take minutes"
+	@echo "make check     format, lint and type-check"
+	@echo "make docs      build the documentation site into site/"
+	@echo "make bench     measure speed and memory beside the peers into benchmarks/results/"
+
+.venv/core: requirements/core.txt pyproject.toml
+	@echo "==> making .venv with $$($(PYTHON) --version) and the pinned run-time packages (about 400 MB, once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Recordwise needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/core.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+.venv/dev: .venv/core requirements/dev.txt
+	@echo "==> adding the pinned packages for tests, checks and documentation (about 2 GB with PyTorch, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+.venv/bench: .venv/dev requirements/bench.txt
+	@echo "==> adding the pinned peers to measure against"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt
+	@touch $@
+
+.venv/browser: .venv/dev
+	@scripts/browser
+	@touch $@
+
+demo: .venv/core
+	@$(BIN)/recordwise demo --out demo-report
+
+test: .venv/dev .venv/browser
+	@echo "==> running the tests"
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: .venv/dev .venv/browser
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2
+
+check: .venv/dev
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+docs: .venv/dev
+	@$(BIN)/python -m docs.build
+
+bench: .venv/bench
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv site demo-report .pytest_cache .mypy_cache .ruff_cache .hypothesis
