@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import get_args
 
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.guarantee import exact
@@ -34,6 +35,7 @@ class DiscreteLaplaceTally:
         object.__setattr__(self, "scale", exact(self.scale))
         positive(scale=self.scale)
         whole(cells_changed=self.cells_changed)
+        object.__setattr__(self, "cells_changed", int(self.cells_changed))  # NumPy's integers are not JSON
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class DiscreteGaussianTally:
         object.__setattr__(self, "sigma2", exact(self.sigma2))
         positive(sigma2=self.sigma2)
         whole(cells_changed=self.cells_changed)
+        object.__setattr__(self, "cells_changed", int(self.cells_changed))  # NumPy's integers are not JSON
 
     @property
     def rho(self) -> Fraction:
@@ -71,7 +74,28 @@ class Approximate:
             raise InvalidInput(f"delta must lie strictly between 0 and 1, got {float(self.delta)!r}")
 
 
-Event = Pure | DiscreteLaplaceTally | DiscreteGaussianTally | Approximate
+@dataclass(frozen=True)
+class Filtered:
+    """One of any number of releases in which a `RecordFilter` kept every record's total loss within its cap.
+
+    All releases of one filter are epsilon-DP together, so they are charged once, whatever each of them costs.
+
+    Attributes:
+      epsilon: The filter's cap.
+      guard: Which filter; no two filters share an identifier.
+    """
+
+    epsilon: Fraction
+    guard: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        positive(epsilon=self.epsilon)
+        if not (isinstance(self.guard, str) and self.guard):
+            raise InvalidInput(f"guard must name a record filter, got {self.guard!r}")
+
+
+Event = Pure | DiscreteLaplaceTally | DiscreteGaussianTally | Approximate | Filtered
 
 
 def to_json(event: Event) -> dict[str, str | int]:
@@ -82,9 +106,12 @@ def to_json(event: Event) -> dict[str, str | int]:
 
 def from_json(record: dict[str, str | int]) -> Event:
     """The event that `to_json` recorded."""
-    kinds = {kind.__name__: kind for kind in (Pure, DiscreteLaplaceTally, DiscreteGaussianTally, Approximate)}
     fields = dict(record)
-    kind = kinds.get(str(fields.pop("event", None)))
+    kind = {kind.__name__: kind for kind in get_args(Event)}.get(str(fields.pop("event", None)))
     if kind is None:
         raise InvalidInput(f"unknown privacy event {record!r}")
-    return kind(**fields)  # type: ignore[arg-type]
+    try:
+        event: Event = kind(**fields)
+    except TypeError as error:
+        raise InvalidInput(f"a {kind.__name__} event has other fields than {sorted(fields)}") from error
+    return event

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import decimal
+import numbers
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from recordwise.errors import InvalidInput, positive
+from recordwise.errors import InvalidInput, positive, whole
 
 
 class Neighbours(StrEnum):
@@ -29,6 +31,14 @@ class Trust(StrEnum):
     LOCAL = "local"
     SHUFFLE = "shuffle"
 
+    def covers(self, other: Trust) -> bool:
+        """Whether someone who accepts this trust accepts the other: it asks for no more.
+
+        Local trust asks for none. Central trust gives the aggregator the votes, after which it may as well run any
+        other protocol on them. Distributed and shuffle trust rely on different parties.
+        """
+        return other in (self, Trust.LOCAL) or self is Trust.CENTRAL
+
 
 class Unit(StrEnum):
     """What is protected: one record, or everything one client holds."""
@@ -43,9 +53,29 @@ def exact(value: float | int | str | Fraction) -> Fraction:
     Budgets are compared and added as exact fractions, so three charges of 0.1 fit a budget of 0.3.
     """
     try:
-        return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
-    except (ValueError, OverflowError, TypeError) as error:
+        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+            return Fraction(str(value))  # the shortest decimal that is this float; NumPy's floats have one too
+        if not isinstance(value, bool):
+            return Fraction(value)
+    except (ValueError, ArithmeticError, TypeError) as error:
         raise InvalidInput(f"a privacy parameter must be a finite number, got {value!r}") from error
+    raise InvalidInput(f"a privacy parameter must be a finite number, got {value!r}")
+
+
+def rounded_up(value: Fraction) -> str:
+    """Four digits, never less than the value: what has been or would be spent."""
+    return _four_digits(value, decimal.ROUND_CEILING)
+
+
+def rounded_down(value: Fraction) -> str:
+    """Four digits, never more than the value: what is left."""
+    return _four_digits(value, decimal.ROUND_FLOOR)
+
+
+def _four_digits(value: Fraction, rounding: str) -> str:
+    with decimal.localcontext(decimal.Context(prec=4, rounding=rounding)):
+        quotient = decimal.Decimal(value.numerator) / decimal.Decimal(value.denominator)
+        return f"{float(quotient):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +103,37 @@ class Guarantee:
         positive(epsilon=self.epsilon)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
+        if self.honest_parties is not None:
+            whole(honest_parties=self.honest_parties)
 
     @property
     def is_pure(self) -> bool:
         return self.delta == 0
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """What two releases about the same records promise together: epsilons and deltas add up.
+
+        Never under-reports; at delta > 0 `accountant.total_epsilon` on the releases' events is often tighter.
+        """
+        for name in ("neighbours", "unit", "trust"):
+            if getattr(self, name) != getattr(other, name):
+                raise InvalidInput(
+                    f"guarantees must share their {name} to be added, got {getattr(self, name)!s} "
+                    f"and {getattr(other, name)!s}"
+                )
+        assumed = [parties for parties in (self.honest_parties, other.honest_parties) if parties is not None]
+        return replace(
+            self,
+            epsilon=self.epsilon + other.epsilon,
+            delta=self.delta + other.delta,
+            honest_parties=max(assumed, default=None),
+            private=self.private and other.private,
+        )
+
+    def repeated(self, times: int) -> Guarantee:
+        """What `times` such releases about the same records promise together."""
+        whole(times=times)
+        return replace(self, epsilon=times * self.epsilon, delta=times * self.delta)
 
     def __str__(self) -> str:
         if not self.private:
@@ -87,9 +144,9 @@ class Guarantee:
             (Unit.CLIENT, Neighbours.REPLACE): "replacing everything one client holds",
             (Unit.CLIENT, Neighbours.ADD_REMOVE): "adding or removing everything one client holds",
         }[self.unit, self.neighbours]
-        effect = f"changes the probability of any outcome by a factor of at most e^{float(self.epsilon):.4g}"
+        effect = f"changes the probability of any outcome by a factor of at most e^{rounded_up(self.epsilon)}"
         if not self.is_pure:
-            effect += f", apart from a probability of {float(self.delta):.3g}"
+            effect += f", apart from a probability of {rounded_up(self.delta)}"
         keeper = {
             Trust.CENTRAL: "whoever runs the release is trusted with the records' votes",
             Trust.DISTRIBUTED: "nobody sees a party's votes, only their noisy sum",
