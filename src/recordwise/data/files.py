@@ -1,0 +1,105 @@
+"""A path becomes samples and labels: .npy, .npz, .parquet, .csv, .txt or a folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.data.images import read_images
+from recordwise.data.samples import Loaded
+from recordwise.data.tables import read_csv, read_parquet, table
+from recordwise.errors import InvalidInput
+
+Names = str | Sequence[str]
+
+
+def read(
+    path: str | Path,
+    *,
+    samples: Names | None = None,
+    labels: Names | None = None,
+    image_size: tuple[int, int] | None = None,
+) -> Loaded:
+    """Samples, and labels where they are asked for (an image folder with one subfolder per class has them anyway).
+
+    | file | samples | labels |
+    |---|---|---|
+    | .npy | the array, memory-mapped | the name of another .npy file |
+    | .npz | the name of an array; may be left out when only one is not the labels | the name of an array |
+    | .csv, .parquet | column names; all but the labels when left out. One text column gives strings | column names |
+    | .txt | one string per line | the name of another .txt file |
+    | folder | its images, of one size, or resized to `image_size` (height, width) | the names of its subfolders |
+
+    Several label columns of zeros and ones mean that a sample may have several labels. File names are relative to the
+    folder of `path`.
+    """
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise InvalidInput(f"{path} does not exist")
+    if path.is_dir():
+        if samples is not None or labels is not None:
+            raise InvalidInput(
+                f"{path} is an image folder: its subfolders are the labels, samples and labels name nothing"
+            )
+        return read_images(path, size=image_size)
+    try:
+        match path.suffix.lower():
+            case ".npy":
+                return _npy(path, samples, labels)
+            case ".npz":
+                return _npz(path, samples, labels)
+            case ".csv":
+                return table(path.name, read_csv(path), samples, labels)
+            case ".parquet":
+                return table(path.name, read_parquet(path, samples, labels), samples, labels)
+            case ".txt":
+                return _txt(path, samples, labels)
+    except InvalidInput:
+        raise
+    except (OSError, EOFError, ValueError) as fault:
+        first_line = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+        raise InvalidInput(f"{path} could not be read: {first_line}") from fault
+    raise InvalidInput(f"{path} must be .npy, .npz, .parquet, .csv, .txt or a folder of images")
+
+
+def _npy(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
+    if samples is not None:
+        raise InvalidInput(f"{path.name} holds one array, samples must be left out, got {samples!r}")
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return Loaded(samples=array, labels=None if labels is None else np.load(_beside(path, labels), allow_pickle=False))
+
+
+def _npz(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
+    with np.load(path, allow_pickle=False) as arrays:
+        names = list(arrays.files)
+        if samples is None:
+            rest = [name for name in names if name != labels]
+            if len(rest) != 1:
+                raise InvalidInput(f"{path.name} holds {', '.join(names)}: samples must name one of them")
+            samples = rest[0]
+        for argument, name in (("samples", samples), ("labels", labels)):
+            if name is not None and name not in names:
+                raise InvalidInput(f"{argument} must name an array of {path.name} ({', '.join(names)}), got {name!r}")
+        return Loaded(samples=arrays[str(samples)], labels=None if labels is None else arrays[str(labels)])
+
+
+def _txt(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
+    if samples is not None:
+        raise InvalidInput(f"{path.name} holds one sample per line, samples must be left out, got {samples!r}")
+    return Loaded(samples=_lines(path), labels=None if labels is None else _lines(_beside(path, labels)))
+
+
+def _lines(path: Path) -> NDArray[Any]:
+    return np.array(path.read_text(encoding="utf-8").splitlines(), dtype=object)
+
+
+def _beside(path: Path, name: Names) -> Path:
+    if not isinstance(name, str):
+        raise InvalidInput(f"labels of {path.name} must be the name of one file, got {name!r}")
+    if not (path.parent / name).is_file():
+        raise InvalidInput(f"labels of {path.name} must be a file beside it, {path.parent / name} does not exist")
+    return path.parent / name

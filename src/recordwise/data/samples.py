@@ -1,0 +1,79 @@
+"""What a sample may be, and the values that hold many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput
+
+Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
+
+
+class Kind(StrEnum):
+    """The four kinds of samples: each has an encoder that needs no GPU."""
+
+    IMAGES = "images"  # (n, height, width) or (n, height, width, channels)
+    TEXT = "text"  # n strings
+    TABLE = "table"  # columns of which some are not numbers: a DataFrame, or an object array (n, columns)
+    VECTORS = "vectors"  # (n, dim) numbers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loaded:
+    """Samples from a file or a folder, with a label each where there are labels.
+
+    Attributes:
+      labels: (n,) classes, or (n, C) zeros and ones where a sample may have several; None for an unlabelled pool.
+      columns: The names of a table's columns, in order; empty for everything else.
+    """
+
+    samples: Samples
+    labels: NDArray[Any] | None = None
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and len(self.labels) != len(self.samples):
+            raise InvalidInput(f"labels must be as many as the {len(self.samples)} samples, got {len(self.labels)}")
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+def kind_of(samples: Samples) -> Kind:
+    """The kind of samples, from their type and shape alone."""
+    if hasattr(samples, "iloc"):
+        columns = getattr(samples, "columns", None)
+        if columns is None:  # a pandas Series
+            return kind_of(samples.to_numpy())
+        numeric = all(np.issubdtype(dtype, np.number) for dtype in samples.dtypes if isinstance(dtype, np.dtype))
+        return Kind.VECTORS if numeric and all(isinstance(d, np.dtype) for d in samples.dtypes) else Kind.TABLE
+    if isinstance(samples, Sequence) and len(samples) and isinstance(samples[0], str):
+        return Kind.TEXT
+    array = np.asarray(samples)
+    if array.ndim == 1 and len(array) and isinstance(array[0], str):
+        return Kind.TEXT
+    if array.ndim == 2 and not np.issubdtype(array.dtype, np.number) and array.dtype != np.bool_:
+        return Kind.TABLE
+    if array.ndim == 2:
+        return Kind.VECTORS
+    if array.ndim in (3, 4) and np.issubdtype(array.dtype, np.number):
+        return Kind.IMAGES
+    raise InvalidInput(
+        f"samples must be images (n, h, w[, c]), strings, a table or vectors (n, dim), got {type(samples).__name__} "
+        f"of shape {array.shape} and type {array.dtype}"
+    )
+
+
+def rows(samples: Samples, index: NDArray[np.int64] | slice) -> Samples:
+    """Some of the samples, of the same kind."""
+    if hasattr(samples, "iloc"):
+        return samples.iloc[index]
+    if isinstance(samples, np.ndarray):
+        return samples[index]
+    return samples[index] if isinstance(index, slice) else [samples[i] for i in index]
