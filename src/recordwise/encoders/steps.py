@@ -1,0 +1,162 @@
+"""One training step after another, as fast as the machine allows.
+
+A small network on a big GPU spends its time waiting for Python. Here a step (draw a batch, augment it, run the
+networks, update the weights) is recorded once as a CUDA graph and replayed, so nothing that varies between steps may
+live in Python: the batch order, the learning rate and the random numbers are tensors on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+EAGER_STEPS = 3  # library handles, convolution algorithms and lazily made buffers must exist before recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Where training runs, and how.
+
+    Attributes:
+      device: A PyTorch device.
+      compile: Fuse the networks' kernels with `torch.compile` (minutes for the first step, then faster).
+      record: Replay each step as one CUDA graph; ignored on a CPU.
+    """
+
+    device: str = "cpu"
+    compile: bool = False
+    record: bool = True
+
+    @property
+    def on_gpu(self) -> bool:
+        return torch.device(self.device).type == "cuda"
+
+    def ready(self, module: nn.Module) -> nn.Module:
+        """The module on the device, in the memory layout that its convolutions like best."""
+        return module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    def fused(self, module: nn.Module) -> Callable[..., Tensor]:
+        """The module's forward pass, compiled if asked for; shapes are fixed."""
+        return torch.compile(module, dynamic=False) if self.compile else module
+
+    def mixed(self) -> AbstractContextManager[None]:
+        """bfloat16 arithmetic on a GPU, float32 on a CPU."""
+        # Recorded steps must not reuse a weight cast in an earlier step, so autocast keeps no cache.
+        return torch.autocast(  # type: ignore[return-value]
+            torch.device(self.device).type, torch.bfloat16, enabled=self.on_gpu, cache_enabled=False
+        )
+
+    def generator(self, seed: int) -> torch.Generator:
+        return torch.Generator(self.device).manual_seed(seed)
+
+
+class Recorded:
+    """A step that runs the same kernels at every call: eager at first, then replayed from a graph.
+
+    Guarantees:
+      - each call is exactly one step, the recording call too;
+      - a replayed step draws fresh random numbers from `generator`.
+    """
+
+    def __init__(self, step: Callable[[], None], compute: Compute, generator: torch.Generator) -> None:
+        self._step = step
+        self._generator = generator
+        self._records = compute.record and compute.on_gpu
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream() if self._records else None
+
+    def __call__(self) -> None:
+        self._calls += 1
+        if self._stream is None:
+            self._step()
+        elif self._graph is not None:
+            self._graph.replay()
+        elif self._calls <= EAGER_STEPS:
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                self._step()
+            torch.cuda.current_stream().wait_stream(self._stream)
+        else:
+            self._graph = torch.cuda.CUDAGraph()
+            self._graph.register_generator_state(self._generator)  # type: ignore[no-untyped-call]
+            with torch.cuda.graph(self._graph, stream=self._stream):
+                self._step()
+            self._graph.replay()
+
+
+class Batches:
+    """The indices of one random batch after another, without replacement within an epoch.
+
+    `next()` only touches tensors on the device, so a recorded step may call it.
+    """
+
+    def __init__(self, indices: Tensor, batch: int, generator: torch.Generator) -> None:
+        self._indices = indices
+        self._batch = min(batch, len(indices))
+        self._generator = generator
+        self._order = indices.clone()
+        self._cursor = torch.zeros(1, dtype=torch.int64, device=indices.device)
+        self._offsets = torch.arange(self._batch, device=indices.device)
+
+    def __len__(self) -> int:
+        """Whole batches in an epoch; what is left over waits for the next shuffle."""
+        return len(self._indices) // self._batch
+
+    def shuffle(self) -> None:
+        order = torch.randperm(len(self._indices), generator=self._generator, device=self._indices.device)
+        self._order.copy_(self._indices[order])
+        self._cursor.zero_()
+
+    def next(self) -> Tensor:
+        index = self._order[self._cursor + self._offsets]
+        self._cursor += self._batch
+        return index
+
+
+class MomentumDescent:
+    """Stochastic gradient descent with momentum and weight decay, the learning rate a tensor that a schedule fills in."""
+
+    def __init__(
+        self, parameters: Sequence[Tensor], *, momentum: float = 0.9, weight_decay: float = 5e-4, nesterov: bool = False
+    ) -> None:
+        self._parameters = list(parameters)
+        self._velocity = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._momentum, self._decay, self._nesterov = momentum, weight_decay, nesterov
+        self.rate = torch.zeros((), device=self._parameters[0].device)
+
+    def state(self) -> list[Tensor]:
+        return self._velocity
+
+    @torch.no_grad()
+    def update(self, gradients: Sequence[Tensor]) -> None:
+        step = torch._foreach_add(list(gradients), self._parameters, alpha=self._decay)
+        torch._foreach_mul_(self._velocity, self._momentum)
+        torch._foreach_add_(self._velocity, step)
+        if self._nesterov:
+            torch._foreach_add_(step, self._velocity, alpha=self._momentum)
+        else:
+            step = list(self._velocity)
+        torch._foreach_sub_(self._parameters, torch._foreach_mul(step, self.rate))
+
+
+@torch.no_grad()
+def follow(leader: nn.Module, follower: nn.Module, keep: Tensor | float, *, buffers: bool) -> None:
+    """Move the follower's weights towards the leader's: follower = keep·follower + (1 − keep)·leader."""
+    theirs, ours = list(leader.parameters()), list(follower.parameters())
+    if buffers:  # running statistics of batch normalisation; its integer counters play no part
+        theirs += [b for b in leader.buffers() if b.is_floating_point()]
+        ours += [b for b in follower.buffers() if b.is_floating_point()]
+    torch._foreach_add_(ours, torch._foreach_mul(torch._foreach_sub(theirs, ours), 1 - keep))
+
+
+@contextmanager
+def fresh_weights(seed: int) -> Iterator[None]:
+    """Inside, new modules draw their first weights from `seed`; outside, nothing has changed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,140 @@
+"""Teach a network from labels that are partly wrong: trust some first, then its own sure answers.
+
+The network begins as a copy of a self-supervised backbone. For a few epochs it learns the labels of trusted images. Then
+a slowly following teacher labels weakly changed images, and the network must give strongly changed ones the same label
+wherever the teacher is sure (FixMatch, Sohn et al. 2020; distribution alignment as in ReMixMatch, Berthelot et al.
+2020). Wrong labels that look like their neighbours' are corrected on the way.
+
+It serves twice: cluster numbers as labels sharpen a clustering; labels released from private votes make a student,
+as training on a release is free post-processing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.resnet import Classifier
+from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
+from recordwise.encoders.schedules import cosine
+from recordwise.errors import InvalidInput, positive, probability, whole
+from recordwise.queries.scan import STRONG_VIEW
+
+WEAK_VIEW = Augment(flip=0.5, shift=0.125)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfLabel:
+    """Settings of self-labelling.
+
+    Attributes:
+      trusting_epochs: The first epochs, with trusted labels only.
+      sure: The teacher's answer counts from this probability on.
+      keep: The share of itself that the teacher keeps at every step.
+      alignment: The share of itself that the mean of the teacher's answers keeps at every step.
+    """
+
+    epochs: int = 90
+    trusting_epochs: int = 8
+    batch: int = 512
+    rate: float = 0.03
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    sure: float = 0.95
+    keep: float = 0.996
+    alignment: float = 0.99
+    strong: Augment = field(default=STRONG_VIEW)
+    weak: Augment = field(default=WEAK_VIEW)
+
+    def __post_init__(self) -> None:
+        whole(epochs=self.epochs, trusting_epochs=self.trusting_epochs, batch=self.batch)
+        positive(rate=self.rate)
+        probability(sure=self.sure, keep=self.keep, alignment=self.alignment)
+
+
+def agreeing(labels: Tensor, neighbours: Tensor, share: float = 0.9) -> Tensor:
+    """Which points carry the label that at least `share` of their neighbours carry."""
+    same = (labels[neighbours] == labels[:, None]).float().mean(1)
+    return same >= share - 1e-6
+
+
+def self_label(
+    backbone: nn.Module,
+    dim: int,
+    images: Tensor,
+    labels: Tensor,
+    trusted: Tensor,
+    settings: SelfLabel,
+    *,
+    classes: int,
+    prior: Tensor | None = None,
+    seed: int,
+    compute: Compute,
+    progress: Callable[[int, float], None] = lambda epoch, sure: None,
+) -> Classifier:
+    """The teacher after the last epoch, fine-tuned from a copy of `backbone`.
+
+    Args:
+      dim: Outputs of the backbone.
+      images: (n, channels, height, width) uint8 on `compute.device`.
+      labels: (n,) classes.
+      trusted: (n,) whether the first epochs may learn an image's label.
+      prior: (classes,) the shares the teacher's answers are aligned to; uniform if None.
+      progress: Called with each epoch's number and the share of images whose label counted.
+    """
+    if not bool(trusted.any()):
+        raise InvalidInput("trusted must name at least one image, got none")
+    body = copy.deepcopy(backbone).requires_grad_(True)
+    with fresh_weights(seed):
+        student = compute.ready(Classifier(body, dim, classes)).train()
+    teacher = copy.deepcopy(student).requires_grad_(False).eval()
+    run, ask = compute.fused(student), compute.fused(teacher)
+    generator = compute.generator(seed)
+    parameters = list(student.parameters())
+    descent = MomentumDescent(
+        parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True
+    )
+    goal = torch.full((classes,), 1 / classes, device=images.device) if prior is None else prior.to(images.device)
+    usual = goal.clone()
+    counted = torch.zeros((), device=images.device)
+
+    def learn(batch: Tensor, answer: Tensor, weight: Tensor) -> None:
+        with compute.mixed():
+            logits = run(settings.strong(batch, generator))
+        loss = (functional.cross_entropy(logits.float(), answer, reduction="none") * weight).mean()
+        descent.update(torch.autograd.grad(loss, parameters))
+        follow(student, teacher, settings.keep, buffers=True)
+        counted.add_(weight.mean())
+
+    def trust() -> None:
+        index = first.next()
+        learn(images[index], labels[index], torch.ones(len(index), device=index.device))
+
+    def believe() -> None:
+        batch = images[every.next()]
+        with torch.no_grad(), compute.mixed():
+            answer = ask(settings.weak(batch, generator)).float().softmax(1)
+        usual.lerp_(answer.mean(0), 1 - settings.alignment)
+        aligned = functional.normalize(answer * (goal / usual.clamp(min=1e-6)), p=1, dim=1)
+        confidence, said = aligned.max(1)
+        learn(batch, said, (confidence >= settings.sure).float())
+
+    first = Batches(trusted.nonzero().flatten(), settings.batch, generator)
+    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    trusting, believing = Recorded(trust, compute, generator), Recorded(believe, compute, generator)
+    for epoch in range(settings.epochs):
+        early = epoch < settings.trusting_epochs
+        batches, step = (first, trusting) if early else (every, believing)
+        counted.zero_()
+        batches.shuffle()
+        for batch in range(len(batches)):
+            descent.rate.fill_(settings.rate * cosine((epoch + batch / len(batches)) / settings.epochs))
+            step()
+        progress(epoch, float(counted) / len(batches))
+    return teacher
