@@ -1,0 +1,71 @@
+"""From a central target back to the mechanism: the largest epsilon0 whose shuffled messages meet (epsilon, delta)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from recordwise.errors import positive, probability, whole
+from recordwise.privacy.amplification.clones import LEFT_OUT, Clones, surprise
+from recordwise.privacy.amplification.closed_form import closed_form, regime
+from recordwise.privacy.amplification.fmt_numerical import fmt_clones
+from recordwise.privacy.amplification.mechanisms import any_mechanism
+from recordwise.privacy.amplification.variation_ratio import LocalMechanism
+
+
+def largest_epsilon0(epsilon: float, delta: float, *, senders: int, mechanism: LocalMechanism = any_mechanism) -> float:
+    """The largest epsilon0 that the variation-ratio accountant vouches for, given `senders` honest senders.
+
+    Guarantees:
+      - shuffled messages of `mechanism` at the answer are (epsilon, delta)-DP for replace-one neighbours;
+      - the answer is at least epsilon, where shuffling is not even needed.
+    """
+    return _by_clones(lambda epsilon0: mechanism(epsilon0).clones, epsilon, delta, senders)
+
+
+def largest_epsilon0_fmt(epsilon: float, delta: float, *, senders: int) -> float:
+    """The same by the numerical bound of Feldman, McMillan and Talwar."""
+    return _by_clones(fmt_clones, epsilon, delta, senders)
+
+
+def largest_epsilon0_closed_form(epsilon: float, delta: float, *, senders: int) -> float:
+    """The same by the closed form, inside its regime."""
+    _check(epsilon, delta, senders)
+    most = regime(senders, delta)
+    if most <= epsilon:
+        return epsilon
+    return _largest(lambda epsilon0: closed_form(senders, epsilon0, delta) - epsilon, epsilon, most)
+
+
+def _by_clones(clones: Callable[[float], Clones], epsilon: float, delta: float, senders: int) -> float:
+    _check(epsilon, delta, senders)
+
+    def excess(epsilon0: float) -> float:
+        bounds = clones(epsilon0).delta(epsilon, senders=senders, left_out=LEFT_OUT * delta)
+        return surprise(delta) - surprise(bounds.upper)
+
+    most = 2 * epsilon + math.log(senders + 1)  # beyond it hardly a sender is a clone
+    while excess(most) <= 0:
+        most *= 2
+    return _largest(excess, epsilon, most)
+
+
+def _check(epsilon: float, delta: float, senders: int) -> None:
+    positive(epsilon=epsilon)
+    probability(delta=delta)
+    whole(senders=senders)
+
+
+def _largest(excess: Callable[[float], float], enough: float, most: float) -> float:
+    """The largest epsilon0 in [enough, most] without excess, to six digits; checked, so errors are on the safe side."""
+    if excess(most) <= 0:
+        return most
+    if excess(enough) > 0:
+        return enough  # epsilon0 = epsilon needs no proof
+    from scipy.optimize import brentq
+
+    root = brentq(excess, enough, most, xtol=1e-12, rtol=1e-7)
+    step = 1e-7
+    while excess(root) > 0 and root > enough:
+        root, step = max(enough, root * (1 - step)), 8 * step
+    return float(root)
