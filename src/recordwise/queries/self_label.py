@@ -21,8 +21,8 @@ from torch.nn import functional
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
 from recordwise.encoders.schedules import cosine
+from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
 from recordwise.errors import InvalidInput, positive, probability, whole
 from recordwise.queries.scan import STRONG_VIEW
 
@@ -97,9 +97,7 @@ def self_label(
     run, ask = compute.fused(student), compute.fused(teacher)
     generator = compute.generator(seed)
     parameters = list(student.parameters())
-    descent = MomentumDescent(
-        parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True
-    )
+    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True)
     goal = torch.full((classes,), 1 / classes, device=images.device) if prior is None else prior.to(images.device)
     usual = goal.clone()
     counted = torch.zeros((), device=images.device)

@@ -1,0 +1,98 @@
+"""Teach a network soft labels that carry different weights.
+
+Labels from a noisy tally are not equally sure. Here each image's label is a distribution over classes (the posterior
+under the known noise), and its weight how much it should count: noise-aware training, all of it post-processing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.schedules import warmed_up
+from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow
+from recordwise.errors import InvalidInput, positive, probability, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervised:
+    """Settings of a supervised run; what comes out is the average of the weights after the last epoch.
+
+    Attributes:
+      warm_up: Share of the run in which the learning rate rises.
+      keep: The share of itself that the average keeps at every step.
+    """
+
+    epochs: int
+    view: Augment
+    batch: int = 128
+    rate: float = 0.05
+    warm_up: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    keep: float = 0.995
+
+    def __post_init__(self) -> None:
+        whole(epochs=self.epochs, batch=self.batch)
+        positive(rate=self.rate)
+        probability(warm_up=self.warm_up, keep=self.keep)
+
+
+def train(
+    network: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    settings: Supervised,
+    *,
+    seed: int,
+    compute: Compute,
+    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+) -> nn.Module:
+    """The network's averaged twin after the last epoch, in evaluation mode.
+
+    Args:
+      images: (n, channels, height, width) uint8 on `compute.device`.
+      targets: (n, C) probabilities.
+      weights: (n,) at least 0; an image of weight 0 is left out.
+    """
+    if targets.shape[:1] != images.shape[:1] or weights.shape != images.shape[:1]:
+        raise InvalidInput(
+            f"targets and weights must be as many as the {len(images)} images, got {len(targets)} and {len(weights)}"
+        )
+    used = (weights > 0).nonzero().flatten()
+    if not len(used):
+        raise InvalidInput("weights must be > 0 for at least one image, got none")
+    learner = compute.ready(network).train()
+    average = copy.deepcopy(learner).requires_grad_(False)
+    run, generator = compute.fused(learner), compute.generator(seed)
+    parameters = list(learner.parameters())
+    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True)
+    batches = Batches(used, settings.batch, generator)
+    total = torch.zeros((), device=images.device)
+
+    def step() -> None:
+        index = batches.next()
+        with compute.mixed():
+            logits = run(settings.view(images[index], generator))
+        wrong = -(targets[index] * logits.float().log_softmax(1)).sum(1)
+        loss = (wrong * weights[index]).sum() / weights[index].sum()
+        descent.update(torch.autograd.grad(loss, parameters))
+        follow(learner, average, settings.keep, buffers=True)
+        total.add_(loss.detach())
+
+    recorded = Recorded(step, compute, generator)
+    for epoch in range(settings.epochs):
+        total.zero_()
+        batches.shuffle()
+        for batch in range(len(batches)):
+            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
+            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
+            recorded()
+        progress(epoch, float(total) / len(batches))
+    return average.eval()
