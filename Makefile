@@ -54,7 +54,7 @@ check: .venv/dev
 	@$(BIN)/mypy
 
 docs: .venv/dev
-	@$(BIN)/python -m docs.build
+	@$(BIN)/mkdocs build --strict --quiet && echo "==> the documentation is in site/index.html"
 
 bench: .venv/bench
 	@$(BIN)/python -m benchmarks

@@ -1,0 +1,80 @@
+"""A run's folder: what a killed run needs to go on, all of it public.
+
+Releases are not kept here: the ledger holds each one beside its charge, and gives it again when asked with the same
+key. What must not change in between (the pool, the settings, the queries a tally is about) is kept or compared here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from recordwise.errors import ChangedInput, InvalidInput
+
+Kept = TypeVar("Kept")
+
+
+class Checkpoint:
+    """One run's folder.
+
+    Guarantees:
+      - a folder belongs to one run: other facts than it began with are refused, naming the fact;
+      - a file is written whole or not at all.
+    """
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        self.folder = folder
+        self.run_id = run_id
+
+    @classmethod
+    def open(cls, folder: str | Path, facts: Mapping[str, Any]) -> Checkpoint:
+        """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
+        folder = Path(folder)
+        manifest = folder / "run.json"
+        told = json.loads(json.dumps(facts, sort_keys=True))
+        if not manifest.exists():
+            if folder.exists() and any(path.name != "ledger.sqlite" for path in folder.iterdir()):
+                raise InvalidInput(f"the run folder must be new, empty or an earlier run's, got {str(folder)!r}")
+            folder.mkdir(parents=True, exist_ok=True)
+            run_id = uuid.uuid4().hex
+            write_whole(manifest, json.dumps({"run": run_id, "facts": told}, indent=2, sort_keys=True).encode())
+            return cls(folder, run_id)
+        begun = json.loads(manifest.read_text())
+        for name in sorted(begun["facts"].keys() | told.keys()):
+            before, now = begun["facts"].get(name), told.get(name)
+            if before != now:
+                raise ChangedInput(
+                    f"{name} was {_short(before)} when the run in {str(folder)!r} began and is {_short(now)} now; "
+                    "undo the change, or start a new run in another folder"
+                )
+        return cls(folder, begun["run"])
+
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What `make` returned the first time this was asked in this run."""
+        import joblib
+
+        path = self.folder / name
+        if path.exists():
+            kept: Kept = joblib.load(path)
+            return kept
+        made = make()
+        partial = path.with_name(path.name + f".{os.getpid()}.part")
+        joblib.dump(made, partial)
+        partial.replace(path)
+        return made
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in place in one step, so that nobody ever reads half of it."""
+    partial = path.with_name(path.name + f".{os.getpid()}.part")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

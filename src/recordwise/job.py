@@ -1,0 +1,134 @@
+"""A run as a file: what to read, what it may cost, how to do it, where to put the results.
+
+    name = "wards"                    # optional; the file's name otherwise
+
+    [private]                         # the records to protect
+    path = "records.parquet"
+    labels = "diagnosis"
+
+    [public]                          # the pool to label
+    path = "pool.parquet"
+
+    [test]                            # optional; public, or at least not protected by this run
+    path = "test.parquet"
+    labels = "diagnosis"
+
+    [privacy]
+    epsilon = 0.5
+    ledger = "ledger.sqlite"
+    budget = "patients-2026"
+
+    [method]
+    student = "linear"
+
+Paths are relative to the file. Every other key has a default; `JobFile` lists them all.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recordwise.errors import InvalidInput
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Section):
+    """Where samples, and perhaps labels, are read from."""
+
+    path: Path
+    samples: str | list[str] | None = None
+    labels: str | list[str] | None = None
+    image_size: tuple[int, int] | None = None
+
+
+class Privacy(_Section):
+    """What the run may cost, and who pays."""
+
+    epsilon: float
+    delta: float = 0.0
+    neighbours: Literal["replace", "add-remove"] = "replace"
+    trust: Literal["central", "distributed", "local", "shuffle"] = "central"
+    mechanism: str = "auto"
+    ledger: str | None = None
+    budget: str = "default"
+    budget_epsilon: float | None = None
+    budget_delta: float = 0.0
+
+
+class Method(_Section):
+    """How the pool is labelled and the student taught; the names are `PrivateDistiller`'s."""
+
+    num_queries: int | Literal["auto"] = "auto"
+    votes_per_record: int = 1
+    labels_per_record: int = 1
+    classes: list[int] | list[str] | None = None
+    rounds: int = 1
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    encoder: str = "auto"
+    decoder: str = "auto"
+    min_confidence: float = 0.0
+    max_distance: float | None = None
+    student: str = "linear"
+    expected_records: int | None = None
+    random_state: int = 0
+
+
+class JobFile(_Section):
+    """One run."""
+
+    name: str = ""
+    out: Path | None = None
+    private: Source
+    public: Source
+    test: Source | None = None
+    privacy: Privacy
+    method: Method = Field(default_factory=Method)
+
+
+def read_job(path: str | Path) -> JobFile:
+    """A job file, validated, with its paths made absolute."""
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as fault:
+        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
+    except tomllib.TOMLDecodeError as fault:
+        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
+    try:
+        job = JobFile.model_validate(content)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {_shown(first.get('input'))}") from fault
+    return _absolute(job, path.resolve())
+
+
+def _absolute(job: JobFile, path: Path) -> JobFile:
+    def source(section: Source | None) -> Source | None:
+        return section and section.model_copy(update={"path": path.parent / section.path})
+
+    ledger = job.privacy.ledger
+    if ledger is not None and "://" not in ledger:
+        ledger = str(path.parent / ledger)
+    return job.model_copy(
+        update={
+            "name": job.name or path.stem,
+            "out": path.parent / (job.out or Path("runs") / (job.name or path.stem)),
+            "private": source(job.private),
+            "public": source(job.public),
+            "test": source(job.test),
+            "privacy": job.privacy.model_copy(update={"ledger": ledger}),
+        }
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
