@@ -7,6 +7,7 @@ import numbers
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any, TypeVar
 
 from recordwise.errors import InvalidInput, positive, whole
 
@@ -62,6 +63,19 @@ def exact(value: float | int | str | Fraction) -> Fraction:
     raise InvalidInput(f"a privacy parameter must be a finite number, got {value!r}")
 
 
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def one_of(kind: type[Choice], **values: str) -> Choice:
+    """The member of `kind` that the one given value names."""
+    ((name, value),) = values.items()
+    try:
+        return kind(value)
+    except ValueError as error:
+        choices = ", ".join(repr(str(member)) for member in kind)
+        raise InvalidInput(f"{name} must be one of {choices}, got {value!r}") from error
+
+
 def rounded_up(value: Fraction) -> str:
     """Four digits, never less than the value: what has been or would be spent."""
     return _four_digits(value, decimal.ROUND_CEILING)
@@ -100,15 +114,25 @@ class Guarantee:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         object.__setattr__(self, "delta", exact(self.delta))
+        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
+        object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
+        object.__setattr__(self, "unit", one_of(Unit, unit=self.unit))
         positive(epsilon=self.epsilon)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
         if self.honest_parties is not None:
             whole(honest_parties=self.honest_parties)
+            object.__setattr__(self, "honest_parties", int(self.honest_parties))
+        object.__setattr__(self, "private", bool(self.private))
 
     @property
     def is_pure(self) -> bool:
         return self.delta == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain record of the guarantee: `Guarantee(**record)` is the guarantee again."""
+        plain = {name: str(value) for name, value in vars(self).items()}
+        return plain | {"honest_parties": self.honest_parties, "private": self.private}
 
     def __add__(self, other: Guarantee) -> Guarantee:
         """What two releases about the same records promise together: epsilons and deltas add up.

@@ -1,0 +1,208 @@
+"""A charge and the release it pays for, committed together; nothing leaves before the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, OutOfRegime
+from recordwise.privacy.accountant import total_epsilon
+from recordwise.privacy.events import Event
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, rounded_down, rounded_up
+from recordwise.privacy.ledger import rows
+from recordwise.privacy.ledger.entries import Budget, Entry, check_name
+from recordwise.privacy.ledger.store import Store, budgets, insert_if_missing, releases
+
+
+class Ledger:
+    """Budgets, and every release they paid for.
+
+    Guarantees:
+      - the events of a budget's releases together never cost more than the budget;
+      - a release the budget cannot pay for is refused before it is produced;
+      - a charge is in the ledger exactly when its release is, and a release leaves `release` only after both are
+        committed: a crash at any point loses neither and shows neither without the other;
+      - a key is charged once: asked for again, it gives the same bytes and changes nothing;
+      - of several processes that race for the last of a budget exactly one wins; the others are refused;
+      - reading changes nothing.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @classmethod
+    def open(cls, place: str | Path, *, read_only: bool = False, wait: float = 60.0) -> Ledger:
+        """The ledger at a path (SQLite) or a URL (postgresql://user@host/database), created where there is none.
+
+        Args:
+          read_only: Create nothing, write nothing.
+          wait: Seconds to wait for another process that is in the middle of a release.
+        """
+        if not wait > 0:
+            raise InvalidInput(f"wait must be > 0 seconds, got {wait!r}")
+        store = Store(place, wait=wait)
+        if read_only:
+            store.check()
+        else:
+            store.prepare()
+        return cls(store)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.name!r})"
+
+    def open_budget(
+        self,
+        name: str,
+        *,
+        epsilon: Fraction | float,
+        delta: Fraction | float = 0,
+        neighbours: Neighbours = Neighbours.REPLACE,
+        unit: Unit = Unit.RECORD,
+        trust: Trust = Trust.CENTRAL,
+    ) -> Budget:
+        """The budget of this name, opened now or earlier with the same terms; terms never change afterwards."""
+        asked = Budget(
+            name=name,
+            epsilon=epsilon,  # type: ignore[arg-type]  # made exact by Budget
+            delta=delta,  # type: ignore[arg-type]
+            neighbours=neighbours,
+            unit=unit,
+            trust=trust,
+        )
+        with self._store.writing() as connection:
+            # Of two processes that open it at once the second waits here, and then finds the first one's row.
+            connection.execute(insert_if_missing(connection, budgets, rows.of_budget(asked)))
+            held = self._budget(connection, name)
+        for term in ("epsilon", "delta", "neighbours", "unit", "trust"):
+            ours, theirs = getattr(held, term), getattr(asked, term)
+            if ours != theirs:
+                raise ChangedInput(f"budget {name!r} was opened with {term} {ours!s}, which cannot become {theirs!s}")
+        return held
+
+    def release(
+        self,
+        budget: str,
+        key: str,
+        event: Event,
+        guarantee: Guarantee,
+        produce: Callable[[], bytes],
+        note: str = "",
+    ) -> bytes:
+        """What `produce` makes, once its charge is committed with it; or what it made under this key before.
+
+        Other writers wait while `produce` runs. If it raises, nothing is charged and nothing is kept.
+
+        Args:
+          budget: The name of an open budget.
+          key: The name of the release within the budget.
+          event: What the release does to one record.
+          guarantee: What the release promises on its own, and about what.
+          produce: Makes the bytes to be published: a noisy tally, never votes or exact counts.
+          note: Anything worth remembering; it is shown in the history.
+
+        Raises:
+          BudgetExceeded: The budget cannot pay; `produce` was not called.
+          ChangedInput: The key is taken by a release of another event or guarantee.
+        """
+        check_name(key=key)
+        with self._store.writing() as connection:
+            terms = self._budget(connection, budget, lock=True)
+            held = connection.execute(sa.select(releases).where(_named(budget, key))).mappings().one_or_none()
+            if held is not None:
+                if (rows.event(held), rows.guarantee(held)) != (event, guarantee):
+                    raise ChangedInput(f"{key!r} was released with another event or guarantee: choose another key")
+                return rows.payload(held)
+            terms.admit(key, guarantee)
+            _check_promise(key, event, guarantee)
+            spent = _afford(terms, key, self._events(connection, budget), event)
+            payload = produce()
+            if not isinstance(payload, bytes):
+                raise InvalidInput(f"{key!r} must be produced as bytes, got {type(payload).__name__}")
+            row = rows.of_release(budget, key, event, guarantee, spent, payload, note)
+            connection.execute(releases.insert().values(row))
+        return payload  # here, and not before, the transaction is committed
+
+    def budgets(self) -> list[Budget]:
+        """All budgets, in the order of their names."""
+        with self._store.reading() as connection:
+            found = connection.execute(sa.select(budgets).order_by(budgets.c.name)).mappings().all()
+        return [rows.budget(row) for row in found]
+
+    def budget(self, name: str) -> Budget:
+        """The terms of a budget."""
+        with self._store.reading() as connection:
+            return self._budget(connection, name)
+
+    def spent(self, budget: str) -> Fraction:
+        """The epsilon that a budget's releases cost together, at the budget's delta."""
+        with self._store.reading() as connection:
+            terms = self._budget(connection, budget)
+            return total_epsilon(self._events(connection, budget), terms.delta)
+
+    def left(self, budget: str) -> Fraction:
+        """A budget's epsilon less what its releases cost together."""
+        return self.budget(budget).epsilon - self.spent(budget)
+
+    def history(self, budget: str) -> list[Entry]:
+        """A budget's releases, oldest first."""
+        columns = [column for column in releases.c if column is not releases.c.payload]
+        query = sa.select(*columns, sa.func.length(releases.c.payload).label("size"))
+        with self._store.reading() as connection:
+            self._budget(connection, budget)
+            chosen = query.where(releases.c.budget == budget).order_by(releases.c.number)
+            found = connection.execute(chosen).mappings().all()
+        entries: list[Entry] = []
+        for row in found:
+            entries.append(rows.entry(row, before=entries[-1].spent if entries else Fraction(0)))
+        return entries
+
+    def payload(self, budget: str, key: str) -> bytes:
+        """What was released under a key."""
+        with self._store.reading() as connection:
+            self._budget(connection, budget)
+            row = connection.execute(sa.select(releases).where(_named(budget, key))).mappings().one_or_none()
+        if row is None:
+            raise InvalidInput(f"budget {budget!r} holds no release {key!r}")
+        return rows.payload(row)
+
+    def _budget(self, connection: Connection, name: str, *, lock: bool = False) -> Budget:
+        chosen = sa.select(budgets).where(budgets.c.name == name)
+        # SQLite's writers take turns from the start of their transactions; PostgreSQL's do at this row.
+        row = connection.execute(chosen.with_for_update() if lock else chosen).mappings().one_or_none()
+        if row is None:
+            raise InvalidInput(f"ledger {self._store.name} has no budget {name!r}: open it first")
+        return rows.budget(row)
+
+    def _events(self, connection: Connection, budget: str) -> list[Event]:
+        chosen = sa.select(releases.c.key, releases.c.event).where(releases.c.budget == budget)
+        return [rows.event(row) for row in connection.execute(chosen).mappings()]
+
+
+def _check_promise(key: str, event: Event, guarantee: Guarantee) -> None:
+    cost = total_epsilon([event], guarantee.delta)
+    if cost > guarantee.epsilon:
+        promised = rounded_down(guarantee.epsilon)
+        raise InvalidInput(f"{key!r} promises epsilon {promised} but its event costs {rounded_up(cost)}")
+
+
+def _afford(budget: Budget, key: str, before: Sequence[Event], event: Event) -> Fraction:
+    """What the budget will have spent, or a refusal."""
+    spent = total_epsilon(before, budget.delta)
+    try:
+        after = total_epsilon([*before, event], budget.delta)
+    except OutOfRegime as error:
+        raise BudgetExceeded(f"{key!r} cannot be paid from budget {budget.name!r}: {error}") from error
+    if after > budget.epsilon:
+        raise BudgetExceeded(
+            f"{key!r} needs epsilon {rounded_up(after - spent)} but {rounded_down(budget.epsilon - spent)} of "
+            f"{rounded_down(budget.epsilon)} is left in budget {budget.name!r}; add noise or ask in fewer rounds"
+        )
+    return after
+
+
+def _named(budget: str, key: str) -> sa.ColumnElement[bool]:
+    return sa.and_(releases.c.budget == budget, releases.c.key == key)
