@@ -1,0 +1,166 @@
+"""Local trust: a record's votes are randomized by whoever holds the record, one message per record.
+
+A mechanism is its public parameters. The client half sees votes and makes bytes; the server half sees bytes. They
+share nothing else, and the server's half is a sum over messages of unbiased estimates.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import ProtocolFault, positive
+from recordwise.privacy.events import Event, Pure
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
+from recordwise.privacy.noise import Noise
+from recordwise.protocols.local.answers import Answers
+from recordwise.protocols.local.law import SumOfEstimates
+from recordwise.protocols.local.matching import Engine
+from recordwise.protocols.protocol import Protocol
+from recordwise.tally import Tally
+from recordwise.votes.ballot import Ballot, Votes
+
+VALUES = 1 << 22  # cells randomized or decoded at a time: memory stays bounded whatever n is
+ROWS = 1 << 17  # messages decoded at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMechanism(Protocol[Answers]):
+    """One epsilon-DP message per record.
+
+    Guarantees:
+      - a record's message is epsilon-DP for that record: replacing its votes by any others that the ballot allows,
+        none included, changes the probability of any message by a factor of at most e^epsilon;
+      - the server's estimate of every cell is unbiased, whatever the votes;
+      - a record that abstains sends a message all the same, and one that looks like any other.
+    """
+
+    name: ClassVar[str]
+    ballot: Ballot
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        positive(epsilon=self.epsilon)
+
+    @property
+    @abstractmethod
+    def message_size(self) -> int:
+        """Bytes of one message."""
+
+    @property
+    def decoding_width(self) -> int:
+        """Values that decoding one message holds in memory."""
+        return self.message_size
+
+    @abstractmethod
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        """(n, message_size) one message per record."""
+
+    @abstractmethod
+    def check(self, bodies: NDArray[np.uint8]) -> None:
+        """Refuse bytes that no client could have sent."""
+
+    @abstractmethod
+    def estimate(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
+        """(s, C) sum over messages of the unbiased estimates of each record's votes."""
+
+    @abstractmethod
+    def variance(self, *, queried: bool, labelled: bool) -> float:
+        """Variance of one record's estimate of one cell.
+
+        Args:
+          queried: Whether the record voted for the cell's query.
+          labelled: Whether the cell's class is among the record's labels.
+        """
+
+    @property
+    @abstractmethod
+    def reach(self) -> tuple[float, float]:
+        """The least and the largest value of one record's estimate of one cell."""
+
+    @property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(epsilon=self.epsilon, neighbours=Neighbours.REPLACE, trust=Trust.LOCAL, unit=Unit.RECORD)
+
+    @property
+    def mean_variance(self) -> float:
+        """Variance of one record's estimate, averaged over the cells: what a choice between mechanisms compares."""
+        queried = self.ballot.votes_per_record / self.ballot.num_queries
+        labelled = self.ballot.labels_per_record / self.ballot.num_classes
+        return sum(
+            (queried if q else 1 - queried) * (labelled if y else 1 - labelled) * self.variance(queried=q, labelled=y)
+            for q in (False, True)
+            for y in (False, True)
+        )
+
+    def law(self, num_messages: int) -> SumOfEstimates:
+        """The law of a cell's error after `num_messages` messages."""
+        low, high = self.reach
+        return SumOfEstimates(
+            messages=num_messages,
+            variance=self.mean_variance,
+            largest_variance=max(self.variance(queried=q, labelled=y) for q in (False, True) for y in (False, True)),
+            below=1 - low,  # a mean is zero or one
+            above=high,
+        )
+
+    def noise_std(self, num_records: int) -> float:
+        return self.law(num_records).std
+
+    def client(self, votes: Votes, noise: Noise) -> Answers:
+        if votes.ballot != self.ballot:
+            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        bodies = np.empty((len(votes), self.message_size), dtype=np.uint8)
+        for part in _parts(len(votes), max(1, min(ROWS, VALUES // (8 * self.message_size)))):
+            some = Votes(self.ballot, votes.queries[part], votes.labels[part])
+            bodies[part] = self.randomize(some, noise)
+        return Answers(bodies, private=noise.private)
+
+    def server(self, messages: Iterable[Answers], noise: Noise, *, engine: Engine = Engine.AUTO) -> Tally:
+        """The tally; `noise` draws nothing here, but a replayable one marks the release as not private."""
+        total = np.zeros((self.ballot.num_queries, self.ballot.num_classes))
+        count, private = 0, noise.private
+        for answers in messages:
+            if answers.bodies.shape[1] != self.message_size:
+                raise ProtocolFault(f"a message must have {self.message_size} bytes, got {answers.bodies.shape[1]}")
+            total += self._decode(answers.bodies, engine)
+            count += len(answers)
+            private = private and answers.private
+        if not count:
+            raise ProtocolFault("a release must have at least one message, got 0")
+        return Tally(self.ballot, replace(self.guarantee, private=private), total, self.law(count))
+
+    def _decode(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
+        engine = engine.settled(len(bodies) * self.ballot.num_cells)
+        rows = len(bodies) if engine is Engine.TORCH else min(ROWS, max(1, VALUES // self.decoding_width))
+
+        def decode(part: slice) -> NDArray[np.float64]:
+            self.check(bodies[part])
+            return self.estimate(bodies[part], engine)
+
+        zero = np.zeros((self.ballot.num_queries, self.ballot.num_classes))
+        if len(bodies) <= rows:
+            return decode(slice(None)) if len(bodies) else zero
+        with ThreadPoolExecutor(_cores()) as pool:  # array operations let other threads run
+            return sum(pool.map(decode, _parts(len(bodies), rows)), zero)
+
+
+def _parts(total: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, total)) for start in range(0, total, step))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,35 @@
+"""Randomized response: every cell's bit is flipped now and then (Warner 1965; Duchi et al. 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.privacy.noise import Noise, exp
+from recordwise.protocols.local.bits import BitMechanism, independent_bits
+from recordwise.protocols.local.indicator import Indicator
+from recordwise.votes.ballot import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(BitMechanism):
+    """Flips each of the s·C bits with probability 1 / (e^(epsilon / 2c) + 1), c = k·r.
+
+    Guarantees:
+      - replacing a record changes up to 2c bits, c set and c cleared, each by a factor of e^(epsilon / 2c): hence
+        the 2.
+    """
+
+    name: ClassVar[str] = "randomized-response"
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        kept = exp(self.epsilon / (2 * self.ballot.cells_per_record))
+        return Indicator(hit=kept / (kept + 1), miss=1 / (kept + 1))
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        return independent_bits(votes, self.indicator.hit, self.indicator.miss, noise)

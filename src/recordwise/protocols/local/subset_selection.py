@@ -1,0 +1,86 @@
+"""Subset selection: a random set of cells, likelier when it holds the record's own (Ye and Barg 2018). For c = 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.privacy.noise import Noise, Real, bernoulli, exp, uniform_below
+from recordwise.protocols.local.bits import BitMechanism
+from recordwise.protocols.local.indicator import Indicator
+from recordwise.votes.ballot import NOBODY, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetSelection(BitMechanism):
+    """Sends `subset_size` of the s·C cells and one more, which stands for no vote.
+
+    Guarantees:
+      - a set that holds the record's cell is e^epsilon times as likely as one that does not;
+      - the extra cell makes a record that abstains one voter more among equals, so its message is no exception and
+        adds no bias.
+    """
+
+    name: ClassVar[str] = "subset-selection"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ballot.cells_per_record != 1:
+            raise InvalidInput(f"subset selection sends one vote, so k·r must be 1, got {self.ballot.cells_per_record}")
+
+    @property
+    def num_bits(self) -> int:
+        return self.ballot.num_cells + 1
+
+    @cached_property
+    def subset_size(self) -> int:
+        """The better integer beside num_bits / (e^epsilon + 1), where the variance is least."""
+        optimum = math.floor(self.num_bits / (math.exp(min(float(self.epsilon), 700.0)) + 1))
+        sizes = [size for size in (optimum, optimum + 1) if 1 <= size < self.num_bits]
+        return min(sizes, key=lambda size: self._indicator(size).variance(voted=False))
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        return self._indicator(self.subset_size)
+
+    def _indicator(self, size: int) -> Indicator:
+        raised = size * exp(self.epsilon)
+        hit: Real = raised / (raised + (self.num_bits - size))
+        return Indicator(hit=hit, miss=(size - hit) / (self.num_bits - 1))
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        cells = votes.cells()[:, 0].astype(np.int64)
+        own = np.where(cells == NOBODY, self.ballot.num_cells, cells)
+        included = bernoulli(self.indicator.hit, len(votes), noise)
+        bits = np.empty((len(votes), self.num_bits), dtype=np.bool_)
+        others = np.arange(self.num_bits - 1)
+        np.put_along_axis(bits, others + (others >= own[:, None]), self._other_cells(included, noise), axis=1)
+        np.put_along_axis(bits, own[:, None], included[:, None], axis=1)
+        return np.packbits(bits, axis=1)
+
+    def _other_cells(self, included: NDArray[np.bool_], noise: Noise) -> NDArray[np.bool_]:
+        """A uniformly random subset of the cells that are not the record's own (Floyd's algorithm, all rows at once).
+
+        It has subset_size cells, or one less where the record's own is included.
+        """
+        count, others = len(included), self.num_bits - 1
+        chosen = np.zeros((count, others), dtype=np.bool_)
+        rows = np.flatnonzero(~included)  # take part in the first step, everyone in the rest
+        for last in range(others - self.subset_size, others):
+            pick = uniform_below(last + 1, len(rows), noise)
+            chosen[rows, np.where(chosen[rows, pick], last, pick)] = True
+            rows = np.arange(count)
+        return chosen
+
+    def check(self, bodies: NDArray[np.uint8]) -> None:
+        super().check(bodies)
+        sizes = np.bitwise_count(bodies).sum(axis=1)
+        if (sizes != self.subset_size).any():
+            wrong = int(sizes[sizes != self.subset_size][0])
+            raise ProtocolFault(f"a message must select {self.subset_size} cells, got {wrong}")

@@ -1,0 +1,36 @@
+"""Optimized unary encoding: a vote is kept by a fair coin, and other cells are rarely set (Wang et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.privacy.noise import Noise, exp
+from recordwise.privacy.noise.real import real
+from recordwise.protocols.local.bits import BitMechanism, independent_bits
+from recordwise.protocols.local.indicator import Indicator
+from recordwise.votes.ballot import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnaryEncoding(BitMechanism):
+    """Keeps a one with probability 1/2 and sets a zero with probability 1 / (e^(epsilon / c) + 1), c = k·r.
+
+    Guarantees:
+      - a bit set under one record and clear under the other costs, with its counterpart, a factor of e^(epsilon / c),
+        and there are at most c such pairs.
+    """
+
+    name: ClassVar[str] = "unary-encoding"
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        return Indicator(hit=real(Fraction(1, 2)), miss=1 / (exp(self.epsilon / self.ballot.cells_per_record) + 1))
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        return independent_bits(votes, self.indicator.hit, self.indicator.miss, noise)
