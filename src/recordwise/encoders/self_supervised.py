@@ -107,7 +107,8 @@ class Pretraining:
         self.groups = torch.zeros(len(images), dtype=torch.int64, device=images.device)
         self.centres: Tensor | None = None
         self.epoch = 0
-        forward = [compute.fused(m) for m in (*self.online, self.predictor, *self.target)]
+        networks = [*self.online.children(), self.predictor, *self.target.children()]
+        forward = [compute.fused(network) for network in networks]
         self._backbone, self._projector, self._predictor, self._target_backbone, self._target_projector = forward
         self._plain = Recorded(lambda: self._step(prototypes=False), compute, self.generator)
         self._grouped = Recorded(lambda: self._step(prototypes=True), compute, self.generator)
@@ -253,7 +254,7 @@ def features_of(
     """(n, dim) float32 outputs of a network in evaluation mode, averaged over both mirror images if asked."""
     network.eval()
     parts = []
-    for part in images.split(chunk):
+    for part in torch.split(images, chunk):
         x = pixels(part)
         with compute.mixed():
             out = network(x).float()

@@ -46,9 +46,7 @@ class Compute:
     def mixed(self) -> AbstractContextManager[None]:
         """bfloat16 arithmetic on a GPU, float32 on a CPU."""
         # Recorded steps must not reuse a weight cast in an earlier step, so autocast keeps no cache.
-        return torch.autocast(  # type: ignore[return-value]
-            torch.device(self.device).type, torch.bfloat16, enabled=self.on_gpu, cache_enabled=False
-        )
+        return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.on_gpu, cache_enabled=False)
 
     def generator(self, seed: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed(seed)
@@ -68,7 +66,7 @@ class Recorded:
         self._records = compute.record and compute.on_gpu
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._stream = torch.cuda.Stream() if self._records else None
+        self._stream = torch.cuda.Stream() if self._records else None  # type: ignore[no-untyped-call]
 
     def __call__(self) -> None:
         self._calls += 1
@@ -83,7 +81,7 @@ class Recorded:
             torch.cuda.current_stream().wait_stream(self._stream)
         else:
             self._graph = torch.cuda.CUDAGraph()
-            self._graph.register_generator_state(self._generator)  # type: ignore[no-untyped-call]
+            self._graph.register_generator_state(self._generator)
             with torch.cuda.graph(self._graph, stream=self._stream):
                 self._step()
             self._graph.replay()
@@ -119,7 +117,7 @@ class Batches:
 
 
 class MomentumDescent:
-    """Stochastic gradient descent with momentum and weight decay, the learning rate a tensor that a schedule fills in."""
+    """Stochastic gradient descent with momentum and weight decay; the learning rate is a tensor to fill in."""
 
     def __init__(
         self, parameters: Sequence[Tensor], *, momentum: float = 0.9, weight_decay: float = 5e-4, nesterov: bool = False
@@ -134,24 +132,26 @@ class MomentumDescent:
 
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor]) -> None:
-        step = torch._foreach_add(list(gradients), self._parameters, alpha=self._decay)
+        step = list(torch._foreach_add(list(gradients), self._parameters, alpha=self._decay))
         torch._foreach_mul_(self._velocity, self._momentum)
         torch._foreach_add_(self._velocity, step)
         if self._nesterov:
             torch._foreach_add_(step, self._velocity, alpha=self._momentum)
         else:
             step = list(self._velocity)
-        torch._foreach_sub_(self._parameters, torch._foreach_mul(step, self.rate))
+        torch._foreach_sub_(self._parameters, list(torch._foreach_mul(step, self.rate)))
 
 
 @torch.no_grad()
 def follow(leader: nn.Module, follower: nn.Module, keep: Tensor | float, *, buffers: bool) -> None:
     """Move the follower's weights towards the leader's: follower = keep·follower + (1 − keep)·leader."""
-    theirs, ours = list(leader.parameters()), list(follower.parameters())
+    theirs: list[Tensor] = list(leader.parameters())
+    ours: list[Tensor] = list(follower.parameters())
     if buffers:  # running statistics of batch normalisation; its integer counters play no part
         theirs += [b for b in leader.buffers() if b.is_floating_point()]
         ours += [b for b in follower.buffers() if b.is_floating_point()]
-    torch._foreach_add_(ours, torch._foreach_mul(torch._foreach_sub(theirs, ours), 1 - keep))
+    missing = list(torch._foreach_sub(theirs, ours))
+    torch._foreach_add_(ours, list(torch._foreach_mul(missing, 1 - keep)))
 
 
 @contextmanager

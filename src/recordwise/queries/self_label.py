@@ -1,8 +1,8 @@
 """Teach a network from labels that are partly wrong: trust some first, then its own sure answers.
 
-The network begins as a copy of a self-supervised backbone. For a few epochs it learns the labels of trusted images. Then
-a slowly following teacher labels weakly changed images, and the network must give strongly changed ones the same label
-wherever the teacher is sure (FixMatch, Sohn et al. 2020; distribution alignment as in ReMixMatch, Berthelot et al.
+The network begins as a copy of a self-supervised backbone. For a few epochs it learns the labels of trusted images.
+Then a slowly following teacher labels weakly changed images, and the network must give strongly changed ones the same
+label wherever the teacher is sure (FixMatch, Sohn et al. 2020; alignment as in ReMixMatch, Berthelot et al.
 2020). Wrong labels that look like their neighbours' are corrected on the way.
 
 It serves twice: cluster numbers as labels sharpen a clustering; labels released from private votes make a student,
@@ -92,7 +92,8 @@ def self_label(
         raise InvalidInput("trusted must name at least one image, got none")
     body = copy.deepcopy(backbone).requires_grad_(True)
     with fresh_weights(seed):
-        student = compute.ready(Classifier(body, dim, classes)).train()
+        student = Classifier(body, dim, classes)
+    compute.ready(student).train()
     teacher = copy.deepcopy(student).requires_grad_(False).eval()
     run, ask = compute.fused(student), compute.fused(teacher)
     generator = compute.generator(seed)

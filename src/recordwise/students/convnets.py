@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ class ConvNet(nn.Module):
             raise InvalidInput(f"side must be > {side - left}, what the layers of {plan} take away, got {side}")
         widths = (1, *plan.channels)
         layers: list[nn.Module] = []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in pairwise(widths):
             layers += [nn.Conv2d(inputs, outputs, plan.side, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
         self.layers = nn.Sequential(*layers)
         self.head = nn.Sequential(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,8 @@ class WideBlock(nn.Module):
         ready = functional.leaky_relu(self.norm1(x), SLOPE)
         inner = self.conv2(functional.leaky_relu(self.norm2(self.conv1(ready)), SLOPE))
         around: Tensor = x if self.shortcut is None else self.shortcut(ready)
-        return around + inner
+        total: Tensor = around + inner
+        return total
 
 
 class WideResNet(nn.Module):
@@ -61,7 +63,7 @@ class WideResNet(nn.Module):
         widths = (16, 16 * factor, 32 * factor, 64 * factor)
         self.stem = nn.Conv2d(len(mean), widths[0], 3, padding=1, bias=False)
         blocks: list[nn.Module] = []
-        for group, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+        for group, (inputs, outputs) in enumerate(pairwise(widths)):
             for number in range((depth - 4) // 6):
                 first = number == 0
                 blocks.append(WideBlock(inputs if first else outputs, outputs, 2 if first and group else 1))
