@@ -61,7 +61,7 @@ class PolyaDifference:
         return min(1.0, inside * (1 + 1e-9) + self._chernoff(last + 1))
 
     def _chernoff(self, steps: int) -> float:
-        """2·E[exp(t·Z)]·exp(-t·steps) at the best of a grid of t, E[exp(t·Z)] = ((1-a)² / ((1-a·e^t)(1-a·e^-t)))^shape."""
+        """2·E[exp(t·Z)]·exp(-t·steps) at the best t of a grid; E[exp(t·Z)] = ((1-a)²/((1-a·e^t)(1-a·e^-t)))^shape."""
         rate = float(1 / self.scale)
         tilt = rate * np.linspace(0.0, 1.0, 1001)[1:-1]
         moment = 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(tilt - rate)) - np.log(-np.expm1(-tilt - rate))

@@ -153,7 +153,7 @@ def log(number: Number) -> Real:
 def less(x: Real, y: Real) -> bool:
     """Whether x < y, for numbers that differ."""
     bits = 64
-    while bits <= MOST_BITS:
+    while bits < MOST_BITS:
         (a, b), (c, d) = x.bounds(bits), y.bounds(bits)
         if b <= c:
             return True

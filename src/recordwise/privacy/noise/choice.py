@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, positive
-from recordwise.privacy.noise.bernoulli import bernoulli_exp
+from recordwise.privacy.noise.coins import bernoulli_exp
 from recordwise.privacy.noise.integers import uniform_below
 from recordwise.privacy.noise.source import Noise
 from recordwise.privacy.noise.uniform import CHUNK
