@@ -110,16 +110,20 @@ def _compiled() -> Any:
         block = 1024
         for first in range(0, lanes, block):
             last = min(first + block, lanes)
+            below = width[first:last]
             for point in range(len(counts)):
+                value = table[0, first:last]
                 found = uint32(0)
-                for i in range(first, last):
-                    found += uint32(table[0, i] < width[i])
+                for i in range(len(value)):
+                    found += uint32(value[i] < below[i])
                 counts[point] += found
-                for order in range(orders - 1):
-                    for i in range(first, last):
-                        room = uint32(prime - table[order + 1, i])  # value + step reaches the prime iff value >= room
-                        value = uint32(table[order, i] - room)
-                        table[order, i] = value + prime if table[order, i] < room else value
+                for order in range(1, orders):
+                    step = table[order, first:last]
+                    for i in range(len(value)):
+                        old, room = value[i], uint32(prime - step[i])  # value + step reaches the prime iff old >= room
+                        moved = uint32(old - room)
+                        value[i] = uint32(moved + prime) if old < room else moved
+                    value = step
 
     return count
 
