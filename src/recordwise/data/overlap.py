@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.samples import Kind, Samples, kind_of, rows
+from recordwise.data.samples import Kind, Samples, kind_of, missing, rows
 from recordwise.errors import InvalidInput
 from recordwise.streams import stream
 
@@ -85,8 +85,4 @@ def _keys(samples: Samples) -> Iterator[Any]:
     if hasattr(samples, "to_numpy"):
         samples = samples.to_numpy(dtype=object)
     for row in samples:
-        yield row if isinstance(row, str) else tuple(None if _missing(cell) else cell for cell in row)
-
-
-def _missing(cell: object) -> bool:
-    return cell is None or cell != cell  # NaN and pandas' NA-likes differ from themselves
+        yield row if isinstance(row, str) else tuple(None if missing(cell) else cell for cell in row)

@@ -70,6 +70,14 @@ def kind_of(samples: Samples) -> Kind:
     )
 
 
+def missing(cell: Any) -> bool:
+    """Whether a table's cell is a gap: None, NaN, NaT or pandas' NA."""
+    if cell is None:
+        return True
+    different = cell != cell  # NaN and NaT differ from themselves, NA answers NA
+    return bool(different) if isinstance(different, bool | np.bool_) else str(different) == "<NA>"
+
+
 def rows(samples: Samples, index: NDArray[np.int64] | slice) -> Samples:
     """Some of the samples, of the same kind."""
     if hasattr(samples, "iloc"):

@@ -1,0 +1,71 @@
+"""A content hash of whatever an encoder learned: for reports, and to know on resuming that nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from recordwise.arrays import digest
+
+
+def fingerprint(encoder: Any) -> str:
+    """SHA-256 of a fitted encoder's class, parameters and learned state; of its own `fingerprint` where it has one.
+
+    Guarantees:
+      - fitting the same encoder on the same pool again gives the same fingerprint, in another process too;
+      - another parameter or another learned value gives another one.
+    """
+    sha = hashlib.sha256()
+    _feed(sha, encoder)
+    return sha.hexdigest()
+
+
+def _feed(sha: Any, value: Any) -> None:
+    """Write a value as (kind, content), so that no two different values read alike."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        _write(sha, "array", digest(np.asarray(value)))
+    elif value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        _write(sha, type(value).__name__, repr(value))
+    elif isinstance(value, Mapping):
+        _write(sha, "mapping", str(len(value)))
+        for key in sorted(value, key=repr):
+            _feed(sha, key)
+            _feed(sha, value[key])
+    elif isinstance(value, Set):
+        _feed(sha, sorted(value, key=repr))
+    elif isinstance(value, np.ndarray | Sequence):
+        _write(sha, "sequence", str(len(value)))
+        for item in value:
+            _feed(sha, item)
+    elif isinstance(own := getattr(value, "fingerprint", None), str):
+        _write(sha, type(value).__qualname__, own)
+    elif callable(getattr(value, "state_dict", None)):  # a PyTorch module
+        _write(sha, "module", repr(value))
+        _feed(sha, {name: tensor.detach().cpu().numpy() for name, tensor in value.state_dict().items()})
+    elif callable(getattr(value, "get_params", None)):
+        _write(sha, "estimator", f"{type(value).__module__}.{type(value).__qualname__}")
+        _feed(sha, {**_learned(value), **value.get_params(deep=False)})
+    elif hasattr(value, "tocsr"):
+        matrix = value.tocsr()
+        _feed(sha, [matrix.shape, matrix.data, matrix.indices, matrix.indptr])
+    elif isinstance(name := getattr(value, "__qualname__", None), str):  # a function or a class
+        _write(sha, "name", f"{value.__module__}.{name}")
+    else:
+        _write(sha, type(value).__qualname__, hashlib.sha256(pickle.dumps(value)).hexdigest())
+
+
+def _learned(estimator: Any) -> dict[str, Any]:
+    """scikit-learn's convention: what was learned ends in an underscore; an inner estimator may hide behind one."""
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if (name.endswith("_") and not name.startswith("__")) or hasattr(value, "get_params")
+    }
+
+
+def _write(sha: Any, kind: str, content: str) -> None:
+    sha.update(f"{kind}:{len(content)}:{content};".encode())

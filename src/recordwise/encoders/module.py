@@ -1,0 +1,85 @@
+"""Any PyTorch module as an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from recordwise.data.samples import Samples, rows
+from recordwise.errors import InvalidInput, MissingExtra, whole
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The output of a PyTorch module, flattened to vectors. The module must be a function of public data alone.
+
+    Args:
+      module: Takes a batch of tensors, gives (n, ...) floats. Used in evaluation mode; fitting does not train it.
+      device: Where it runs: "cpu", "cuda", "mps".
+      batch_size: Samples at a time.
+      prepare: Turns a batch of samples into the module's input; `as_tensor` when None.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        device: str = "cpu",
+        batch_size: int = 256,
+        prepare: Callable[[Any], torch.Tensor] | None = None,
+    ) -> None:
+        self.module = module
+        self.device = device
+        self.batch_size = batch_size
+        self.prepare = prepare
+
+    def fit(self, pool: Samples, y: object = None) -> Self:
+        whole(batch_size=self.batch_size)
+        if not callable(getattr(self.module, "state_dict", None)):
+            raise InvalidInput(f"module must be a PyTorch module, got {type(self.module).__name__}")
+        return self
+
+    def transform(self, samples: Samples) -> NDArray[np.float32]:
+        torch = load_torch()
+        module = self.module.to(self.device)
+        training = module.training
+        module.eval()
+        vectors = []
+        try:
+            with torch.inference_mode():
+                for start in range(0, len(samples), self.batch_size):
+                    batch = rows(samples, slice(start, start + self.batch_size))
+                    tensor = (self.prepare or as_tensor)(batch).to(self.device)
+                    vectors.append(module(tensor).flatten(1).float().cpu().numpy())
+        finally:
+            module.train(training)
+        return np.concatenate(vectors)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def as_tensor(samples: Samples) -> torch.Tensor:
+    """Float tensors: vectors as they are, images channels first, bytes divided by 255."""
+    array: NDArray[Any] = np.asarray(samples)
+    scale = 255 if array.dtype == np.uint8 else 1
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4:
+        array = array.transpose(0, 3, 1, 2)
+    tensor: torch.Tensor = load_torch().from_numpy(np.ascontiguousarray(array, dtype=np.float32)) / scale
+    return tensor
+
+
+def load_torch() -> Any:
+    """PyTorch, or one line that says what to install."""
+    try:
+        import torch
+    except ImportError as fault:
+        raise MissingExtra("a PyTorch module needs torch: install recordwise[torch]") from fault
+    return torch
