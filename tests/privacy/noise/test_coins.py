@@ -26,7 +26,7 @@ def collision_hit(epsilon: Fraction, cells: int, buckets: int):
 
 
 def test_a_coin_lands_at_the_stated_rate():
-    n = 400_000
+    n = 4_000_000
     heads = int(bernoulli(collision_hit(EPSILON, 2, 7), n, SystemNoise()).sum())
     assert binomtest(heads, n, float(collision_hit(EPSILON, 2, 7))).pvalue > FALSE_FAILURE
     assert binomtest(heads, n, float(collision_hit(EPSILON * 11 / 10, 2, 7))).pvalue < FALSE_FAILURE  # 10 % off is seen
@@ -82,7 +82,7 @@ def test_exponential_coins_follow_their_exponents():
     for numerator, heads in zip([1, 5, 40], coins.sum(axis=0)[1:], strict=True):
         assert binomtest(int(heads), n, np.exp(-numerator / 3.5)).pvalue > FALSE_FAILURE
     assert coins[:, 0].all()
-    assert binomtest(int(coins[:, 1].sum()), n, np.exp(-1 / 3.6)).pvalue < FALSE_FAILURE  # 3 % off is seen
+    assert binomtest(int(coins[:, 1].sum()), n, np.exp(-1 / 4)).pvalue < FALSE_FAILURE  # 14 % off is seen
 
 
 def test_every_prefix_once_gives_the_exponential_to_within_one_prefix():

@@ -117,8 +117,9 @@ def _log_series(scale: Fraction, count: int, noise: Noise) -> NDArray[np.int64]:
     reals: dict[int, Uniform] = {}
 
     def at_least(position: int, k: int) -> Real:
-        v = reals.setdefault(position, Uniform(int(words[position]), 64, noise))
-        return exp(k * log(1 - exp(-(v * strength))))
+        if position not in reals:
+            reals[position] = Uniform(int(words[position]), 64, noise)
+        return exp(k * log(1 - exp(-(reals[position] * strength))))
 
     y = (words + 0.5) * 2.0**-64 * _strength(scale)
     with np.errstate(divide="ignore"):  # a strength that underflows to zero ends in the exact comparison

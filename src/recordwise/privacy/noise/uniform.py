@@ -62,6 +62,6 @@ def below(approximate: NDArray[np.float64], exact: Callable[[int], Real], noise:
 
 def chunks(size: Size) -> Iterator[slice]:
     """Slices that together cover `size` draws, so that memory stays bounded whatever is asked for."""
-    total = size if isinstance(size, int) else prod(size)
+    total = prod(size) if isinstance(size, tuple) else int(size)
     for start in range(0, total, CHUNK):
         yield slice(start, min(start + CHUNK, total))

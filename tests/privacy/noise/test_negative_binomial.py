@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+from tape import FALSE_FAILURE, Tape, interval, mp, near, strata, worst_p_value
+
+from recordwise.errors import InvalidInput
+from recordwise.privacy.noise import NegativeBinomial, SeededNoise, SystemNoise, log
+from recordwise.privacy.noise.negative_binomial import _log_series
+from recordwise.privacy.noise.poisson import poisson
+from recordwise.privacy.noise.uniform import Uniform
+
+LAWS = [
+    (Fraction(1, 1000), Fraction(20)),
+    (Fraction(1, 3), Fraction(1, 2)),
+    (Fraction(1, 3), Fraction(5)),
+    (Fraction(1), Fraction(3)),
+    (Fraction(7, 2), Fraction(5)),
+]
+
+
+@pytest.fixture(autouse=True)
+def _high_precision():
+    with mpmath.workprec(1000):
+        yield
+
+
+def probability(shape: Fraction, scale: Fraction, k: int) -> mpmath.mpf:
+    a = mpmath.exp(-1 / mp(scale))
+    return mpmath.rf(mp(shape), k) / mpmath.factorial(k) * (1 - a) ** mp(shape) * a**k
+
+
+@pytest.mark.parametrize(("shape", "scale"), LAWS)
+def test_draws_follow_the_law(shape, scale):
+    n, values = 1_000_000, np.arange(12)
+    draws = NegativeBinomial(shape, scale).sample(n, SystemNoise())
+    probabilities = np.array([float(probability(shape, scale, int(k))) for k in values])
+    assert worst_p_value(draws, values, probabilities) > FALSE_FAILURE
+    for wrong in (NegativeBinomial(shape / 2, scale), NegativeBinomial(shape, scale / 2)):
+        assert worst_p_value(draws, values, wrong.pmf(values)) < FALSE_FAILURE
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(10**7)])
+def test_log_series_draws_are_certified_by_their_bits(scale):
+    """Given V and U, K falls with U and grows with V: the corners of what the bits leave open must agree."""
+    strength = -mpmath.log(1 - mpmath.exp(-1 / mp(scale)))
+
+    def draw(v: mpmath.mpf, u: mpmath.mpf) -> int:
+        return 1 + int(mpmath.floor(mpmath.log(u) / mpmath.log(1 - mpmath.exp(-v * strength))))
+
+    tape = Tape([])
+    drawn = _log_series(scale, 300, tape)
+    for k, v, u in zip(drawn, tape.played[:300], tape.played[300:600], strict=True):
+        (v_low, v_high), (u_low, u_high) = interval([v]), interval([u])
+        assert draw(v_low, u_high) == draw(v_high, u_low) == k
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5)])
+def test_log_series_bits_next_to_a_threshold_are_read_until_they_certify_the_outcome(scale, monkeypatch):
+    strength = -mpmath.log(1 - mpmath.exp(-1 / mp(scale)))
+    revealed: list[Uniform] = []
+
+    class Remembered(Uniform):
+        def __init__(self, *args):
+            super().__init__(*args)
+            revealed.append(self)
+
+    monkeypatch.setattr("recordwise.privacy.noise.negative_binomial.Uniform", Remembered)
+    monkeypatch.setattr("recordwise.privacy.noise.staircase.Uniform", Remembered)
+    for v, k in product((1 << 62, (1 << 63) + 12345, 99), (1, 2, 4)):
+        for (u,) in near((1 - mpmath.exp(-mpmath.mpf(v) / 2**64 * strength)) ** k, 1):
+            revealed.clear()
+            (drawn,) = _log_series(scale, 1, Tape([v, u]))
+            second, first = revealed  # U is made first, V when its threshold is asked for
+            assert first._bits > 64  # the first words do not settle it
+            corners = [
+                1 + mpmath.floor(mpmath.log(y) / mpmath.log(1 - mpmath.exp(-x * strength)))
+                for x in (mpmath.mpf(first._prefix + i) / mpmath.mpf(2) ** first._bits for i in (0, 1))
+                for y in (mpmath.mpf(second._prefix + i) / mpmath.mpf(2) ** second._bits for i in (0, 1))
+            ]
+            assert set(corners) == {int(drawn)}
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(1000)])
+def test_sending_every_draw_to_the_exact_comparison_changes_no_outcome(scale, monkeypatch):
+    fast = _log_series(scale, 300, SeededNoise(1))
+    monkeypatch.setattr("recordwise.privacy.noise.staircase.SMALL_WORD", 1 << 64)
+    slow = _log_series(scale, 300, SeededNoise(1))
+    np.testing.assert_array_equal(fast, slow)
+
+
+def test_the_floats_keep_what_the_staircase_asks_of_them(monkeypatch):
+    errors = []
+
+    def watch(firsts, bits, offset, stretch, at_least, noise, trusted):
+        for i in np.flatnonzero(trusted):
+            described = -float(stretch[i]) * float(log(at_least(int(i), 3)))
+            errors.append(abs(described - 3) / 3)
+        return np.zeros(len(firsts), dtype=np.int64)
+
+    monkeypatch.setattr("recordwise.privacy.noise.negative_binomial.staircase", watch)
+    for scale in (Fraction(1, 2), Fraction(1), Fraction(20), Fraction(10**7), Fraction(2**40)):
+        _log_series(scale, 100, SeededNoise(2))
+    assert max(errors) < 2.0**-44
+
+
+@pytest.mark.parametrize(
+    ("mean", "margin"),
+    [*((Fraction(mean), 2.0**-36) for mean in ("1/1000", "1/3", "3", "25")), (Fraction(1, 3), 2.0), (Fraction(3), 2.0)],
+)
+def test_every_prefix_once_gives_each_poisson_number_its_probability(mean, margin, monkeypatch):
+    monkeypatch.setattr("recordwise.privacy.noise.poisson.MARGIN", margin)
+    words = strata(10 if margin < 1 else 7)
+    numbers = poisson(mean, len(words), Tape(words))
+    for k in range(40):
+        p = float(mpmath.exp(-mp(mean)) * mp(mean) ** k / mpmath.factorial(k))
+        assert abs((numbers == k).mean() - p) <= 1 / len(words)
+
+
+@pytest.mark.parametrize("agreeing", [1, 2, 3])
+def test_a_poisson_number_is_decided_by_its_bits_alone(agreeing):
+    mean = Fraction(5, 3)
+
+    def at_most(k: int) -> mpmath.mpf:
+        return mpmath.fsum(mpmath.exp(-mp(mean)) * mp(mean) ** j / mpmath.factorial(j) for j in range(k + 1))
+
+    for k in (0, 1, 4):
+        for words in near(at_most(k), agreeing):
+            tape = Tape(words)
+            (number,) = poisson(mean, 1, tape)
+            low, high = interval(tape.played)
+            assert (at_most(int(number) - 1) if number else 0) <= low
+            assert high <= at_most(int(number))
+
+
+def test_a_poisson_mean_out_of_range_is_refused():
+    with pytest.raises(InvalidInput, match="mean must lie in"):
+        poisson(Fraction(65), 1, SystemNoise())
+
+
+@pytest.mark.parametrize(("shape", "scale"), LAWS)
+def test_the_law_describes_itself_correctly(shape, scale):
+    law = NegativeBinomial(shape, scale)
+    a = mpmath.exp(-1 / mp(scale))
+    assert law.mean == pytest.approx(float(mp(shape) * a / (1 - a)), rel=1e-12)
+    assert law.std == pytest.approx(float(mpmath.sqrt(mp(shape) * a) / (1 - a)), rel=1e-12)
+    values = np.array([0, 1, 5, 30])
+    for k, p in zip(values, law.pmf(values), strict=True):
+        assert p == pytest.approx(float(probability(shape, scale, int(k))), rel=1e-9)
+    assert law.pmf(-1) == 0
+    np.testing.assert_allclose(np.diff(law.log_likelihood(values)), np.diff(np.log(law.pmf(values))), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("shape", "scale"), LAWS)
+def test_the_tail_bound_covers(shape, scale):
+    law = NegativeBinomial(shape, scale)
+    for distance in (-1.0, 0.0, 0.5, 1.0, 10.0, 100.0):
+        start = max(0, int(np.ceil(distance)))
+        with mpmath.workprec(100):
+            truth = 1 - mpmath.fsum(probability(shape, scale, k) for k in range(start))
+        assert truth <= law.two_sided_tail(distance) <= 1
+    assert law.two_sided_tail(50 * float((1 + shape) * scale)) < 1e-3
+
+
+def test_huge_scales_have_the_right_mean():
+    law, n = NegativeBinomial(Fraction(1, 2), Fraction(10**7)), 200_000
+    draws = law.sample(n, SystemNoise())
+    assert abs(draws.mean() - law.mean) < 8 * law.std / np.sqrt(n)
+    assert abs(draws.std() / law.std - 1) < 0.05
+
+
+def test_draws_come_as_int64_in_the_shape_asked_for():
+    for size in ((2, 3), (0,), (4, 0)):
+        draws = NegativeBinomial(Fraction(3, 2), Fraction(3)).sample(size, SystemNoise())
+        assert draws.shape == size
+        assert draws.dtype == np.int64
+
+
+def test_tiny_scales_hardly_ever_add_anything():
+    assert (NegativeBinomial(Fraction(1, 2), Fraction(1, 1000)).sample(10_000, SystemNoise()) == 0).all()
+    assert (_log_series(Fraction(1, 1000), 100, SystemNoise()) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0), (1, 2**41), (1, float("nan"))]
+)
+def test_parameters_out_of_range_are_refused(shape, scale):
+    with pytest.raises(InvalidInput):
+        NegativeBinomial(shape, scale)
