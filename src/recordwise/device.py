@@ -1,0 +1,160 @@
+"""The device's side of local trust: one record in, one message of a few bytes out. Needs NumPy and nothing heavier.
+
+    python -m recordwise.device task.npz --record vector.npy --labels 3 --out message.bin
+
+A task is the public file that a server hands to every device: the queries, and the parameters of the mechanism. The
+record never leaves the device; the message is what the server's `recordwise.protocols.local.Inbox` takes in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import as_vectors
+from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.protocols.local import Answers, LocalMechanism, parameters, wire
+from recordwise.protocols.local.answers import ID_BYTES
+from recordwise.votes.backend import NumpyBackend
+from recordwise.votes.ballot import NOBODY, Votes
+from recordwise.votes.nearest import nearest_queries
+from recordwise.votes.poll import Metric
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """What is asked of a device: public.
+
+    Attributes:
+      queries: (s, dim) vectors.
+      prices: (s,) added to the queries' squared distances, where some queries would be picked by too many.
+      max_distance: A record farther than this from every query abstains, which nobody can see.
+    """
+
+    mechanism: LocalMechanism
+    queries: NDArray[np.float32]
+    prices: NDArray[np.float64] | None = None
+    metric: Metric = Metric.EUCLIDEAN
+    max_distance: float = float("inf")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", as_vectors("queries", self.queries))
+        if len(self.queries) != self.mechanism.ballot.num_queries:
+            raise InvalidInput(f"queries must be {self.mechanism.ballot.num_queries}, got {len(self.queries)}")
+
+    def save(self, path: Path) -> None:
+        np.savez(
+            path,
+            parameters=np.array(parameters.to_json(self.mechanism)),
+            queries=self.queries,
+            prices=np.zeros(len(self.queries)) if self.prices is None else self.prices,
+            metric=np.array(str(self.metric)),
+            max_distance=np.array(self.max_distance),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Task:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                fields = {name: file[name] for name in ("parameters", "queries", "prices", "metric", "max_distance")}
+            return cls(
+                mechanism=parameters.from_json(str(fields["parameters"])),
+                queries=fields["queries"],
+                prices=fields["prices"],
+                metric=Metric(str(fields["metric"])),
+                max_distance=float(fields["max_distance"]),
+            )
+        except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"task must be a file written by Task.save, got {path}: {error}") from error
+
+    def votes(self, vector: object, labels: Sequence[int]) -> Votes:
+        """The votes of one record. Private."""
+        ballot = self.mechanism.ballot
+        if len(labels) > ballot.labels_per_record:
+            raise InvalidInput(f"labels must be at most r = {ballot.labels_per_record}, got {len(labels)}")
+        classes = np.full((1, ballot.labels_per_record), NOBODY, dtype=np.int32)
+        for position, label in enumerate(labels):
+            if not 0 <= label < ballot.num_classes:
+                raise InvalidInput(f"labels must lie in [0, {ballot.num_classes}), got {label}")
+            classes[0, position] = label
+        record = as_vectors("record", np.asarray(vector)[None], dim=self.queries.shape[1])
+        limit = None if np.isinf(self.max_distance) else self.max_distance
+        nearest = nearest_queries(
+            record,
+            self.queries,
+            ballot.votes_per_record,
+            metric=self.metric,
+            max_distance=limit,
+            prices=self.prices,
+            backend=NumpyBackend(threads=1),  # with more it would look for a BLAS library to restrain
+        )
+        return Votes(ballot, nearest, classes)
+
+    def answer(self, vector: object, labels: Sequence[int], noise: Noise, identity: bytes | None = None) -> bytes:
+        """The message for one record: safe to send to anybody.
+
+        Guarantees:
+          - it is epsilon-DP for the record (`mechanism.guarantee`), whatever else is known;
+          - its length does not depend on the record, nor on whether it abstains.
+
+        Args:
+          identity: What the server knows this device by, so that it counts it once: 16 bytes. Not the record's.
+        """
+        answers = self.mechanism.client(self.votes(vector, labels), noise)
+        if identity is None:
+            return wire.pack(self.mechanism, answers)
+        if len(identity) != ID_BYTES:
+            raise InvalidInput(f"identity must have {ID_BYTES} bytes, got {len(identity)}")
+        ids = np.frombuffer(identity, dtype=np.uint8)[None]
+        return wire.pack(self.mechanism, Answers(answers.bodies, ids, answers.private))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m recordwise.device", description="Answer a task for one record.")
+    parser.add_argument("task", type=Path, help="public file that the server handed out")
+    parser.add_argument("--record", type=Path, required=True, help="the record's vector, a .npy file")
+    parser.add_argument("--labels", type=int, nargs="*", default=[], help="the record's classes, at most r of them")
+    parser.add_argument("--out", type=Path, required=True, help="where the message is written")
+    parser.add_argument("--id", help="32 hexadecimal digits by which the server knows this device")
+    options = parser.parse_args(arguments)
+    try:
+        identity = None if options.id is None else _identity(options.id)
+        task = Task.load(options.task)
+        message = task.answer(_vector(options.record), options.labels, SystemNoise(), identity)
+        options.out.write_bytes(message)
+    except (RecordwiseError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, RecordwiseError) else 1
+    print(f"{len(message)} bytes. {task.mechanism.guarantee}")
+    return 0
+
+
+def _identity(digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError as error:
+        raise InvalidInput(f"id must be {2 * ID_BYTES} hexadecimal digits, got {digits!r}") from error
+
+
+def _vector(path: Path) -> NDArray[np.generic]:
+    try:
+        vector: NDArray[np.generic] = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidInput(f"record must be a .npy file, got {path}: {error}") from error
+    if vector.ndim != 1:
+        raise InvalidInput(f"record must be one vector, got shape {vector.shape}")
+    return vector
+
+
+if __name__ == "__main__":
+    sys.exit(main())
