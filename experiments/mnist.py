@@ -1,0 +1,45 @@
+"""MNIST: learn from 30,000 digits of the training set; the other 30,000 are private, the test set is whole.
+
+python -m experiments.mnist represent --seed 11
+python -m experiments.labelling mnist --seed 11
+python -m experiments.mnist teach --seed 11 --released runs/mnist-11/released.npz
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from experiments.vision import Recipe, main
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.self_supervised import Byol
+from recordwise.queries.scan import Scan
+from recordwise.queries.self_label import SelfLabel
+
+VIEW = Augment(
+    size=24, crop=(0.6, 1.0), rotate=20, shear=0.3, zoom=0.2, shift=0.05, padding="zeros",
+    brightness=0.4, contrast=0.4, jitter=0.5, cutout=6,
+)  # fmt: skip
+STRONG = Augment(
+    rotate=25, shear=0.3, zoom=0.2, shift=0.1, geometry=0.7, padding="zeros",
+    brightness=0.3, contrast=0.3, jitter=0.5, cutout=8,
+)  # fmt: skip
+WEAK = Augment(rotate=5, shift=0.05, padding="zeros")
+
+RECIPE = Recipe(
+    byol=Byol(epochs=100, prototype_epochs=30, warm_up_epochs=5, follow_epochs=15, width=32, hidden=2048, view=VIEW),
+    scan=Scan(epochs=15, view=STRONG),
+    self_label=SelfLabel(epochs=25, trusting_epochs=4, strong=STRONG, weak=WEAK),
+    rounds=2,
+    student=SelfLabel(epochs=25, trusting_epochs=8, strong=STRONG, weak=WEAK),
+    mirror=False,
+)
+SMALL = replace(
+    RECIPE,
+    byol=replace(RECIPE.byol, epochs=2, prototype_epochs=2),
+    scan=Scan(epochs=2, view=STRONG),
+    self_label=replace(RECIPE.self_label, epochs=3, trusting_epochs=1),
+    student=replace(RECIPE.student, epochs=3, trusting_epochs=1),
+)
+
+if __name__ == "__main__":
+    main("mnist", RECIPE, SMALL)

@@ -1,0 +1,40 @@
+"""SVHN: learn from 26,000 digits of the training set; the other 47,257 are private, the test set is whole.
+
+    python -m experiments.svhn represent --seed 11
+    python -m experiments.labelling svhn --seed 11
+    python -m experiments.svhn teach --seed 11 --released runs/svhn-11/released.npz
+
+Views never mirror a digit and never turn it far; colours may be anything, inverted ones too. Ten clusters would follow
+colours and neighbours as much as digits, so there is no SCAN here: many clusters are asked about instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from experiments.vision import Recipe, main
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.self_supervised import Byol
+from recordwise.queries.self_label import SelfLabel
+
+VIEW = Augment(
+    size=24, crop=(0.5, 1.0), rotate=15, shear=0.2, geometry=0.7,
+    brightness=0.5, contrast=0.5, saturation=0.5, hue=0.3, jitter=0.9, gray=0.3, invert=0.5,
+)  # fmt: skip
+STRONG = Augment(
+    rotate=25, shear=0.3, zoom=0.2, shift=0.1, geometry=0.6,
+    brightness=0.5, contrast=0.5, saturation=0.5, hue=0.3, jitter=0.8, gray=0.1, invert=0.2, posterize=0.2, cutout=12,
+)  # fmt: skip
+WEAK = Augment(shift=0.06)
+STUDENT = SelfLabel(epochs=50, strong=STRONG, weak=WEAK)
+
+RECIPE = Recipe(
+    byol=Byol(epochs=250, prototype_epochs=0, view=VIEW),
+    scan=None, self_label=STUDENT, rounds=0, student=STUDENT, mirror=False,
+)  # fmt: skip
+SMALL = replace(
+    RECIPE, byol=Byol(epochs=2, prototype_epochs=0, view=VIEW), student=replace(STUDENT, epochs=3, trusting_epochs=1)
+)
+
+if __name__ == "__main__":
+    main("svhn", RECIPE, SMALL)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from test_scan import Colour, coloured
+
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.self_supervised import features_of
+from recordwise.encoders.steps import Compute
+from recordwise.errors import InvalidInput
+from recordwise.queries.self_label import SelfLabel, agreeing, self_label
+
+CPU = Compute(device="cpu")
+SETTINGS = SelfLabel(
+    epochs=30, trusting_epochs=15, batch=30, rate=0.1, keep=0.9, sure=0.6, strong=Augment(cutout=3), weak=Augment()
+)
+
+
+def test_wrong_labels_that_look_like_their_neighbours_are_corrected():
+    images, kinds = coloured()
+    labels = kinds.clone()
+    labels[::9] = (labels[::9] + 1) % 3  # ten wrong ones
+    network = self_label(
+        Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), SETTINGS, classes=3, seed=0, compute=CPU
+    )
+    assert torch.equal(features_of(network, images, CPU).argmax(1), kinds)
+
+
+def test_labels_that_are_not_trusted_are_not_looked_at():
+    images, kinds = coloured()
+    trusted = torch.arange(90) < 30
+    spoiled = torch.where(trusted, kinds, torch.zeros_like(kinds))
+    first, again = (
+        self_label(Colour(), 3, images, labels, trusted, SETTINGS, classes=3, seed=0, compute=CPU)
+        for labels in (kinds, spoiled)
+    )
+    assert torch.equal(first.head.weight, again.head.weight)
+
+
+def test_the_teachers_answers_follow_the_given_shares():
+    images, kinds = coloured()
+    shares = torch.tensor([0.8, 0.1, 0.1])
+    unsure = replace(SETTINGS, trusting_epochs=1, epochs=6, rate=0.02)  # so that the shares can tip the balance
+    told = []
+    for prior in (None, shares):
+        network = self_label(
+            Colour(), 3, images, kinds, torch.ones(90, dtype=torch.bool), unsure,
+            classes=3, prior=prior, seed=0, compute=CPU,
+        )  # fmt: skip
+        told.append(features_of(network, images, CPU).softmax(1).mean(0)[0])
+    assert told[1] > told[0]
+
+
+def test_points_whose_neighbours_agree_are_trusted():
+    labels = torch.tensor([0, 0, 0, 1, 1])
+    neighbours = torch.tensor([[1, 2], [0, 2], [0, 3], [4, 4], [0, 1]])
+    assert agreeing(labels, neighbours, 1.0).tolist() == [True, True, False, True, False]
+    assert agreeing(labels, neighbours, 0.5).tolist() == [True, True, True, True, False]
+
+
+def test_nobody_trusted_is_refused():
+    images, kinds = coloured()
+    with pytest.raises(InvalidInput, match="trusted"):
+        self_label(
+            Colour(), 3, images, kinds, torch.zeros(90, dtype=torch.bool), SETTINGS, classes=3, seed=0, compute=CPU
+        )
