@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -56,6 +56,20 @@ def insert_if_missing(connection: Connection, table: sa.Table, row: Mapping[str,
     return statement
 
 
+class Access(NamedTuple):
+    """A way to the database, and what makes a transaction on it the kind it has to be."""
+
+    engine: Engine
+    first: tuple[str, ...]
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with self.engine.begin() as connection:
+            for statement in self.first:
+                connection.exec_driver_sql(statement)
+            yield connection
+
+
 class Store:
     """Transactions on one ledger. Each opens its own connection, so threads, forks and dead servers need no care.
 
@@ -68,36 +82,42 @@ class Store:
 
     def __init__(self, place: str | Path, *, wait: float) -> None:
         url = _url(place)
-        self.name = url.database if url.drivername == "sqlite" else url.render_as_string(hide_password=True)
-        self.file = Path(str(url.database)).absolute() if url.drivername == "sqlite" else None
-        engines = _sqlite(self.file, wait) if self.file else _postgresql(url, wait)
-        self._reader, self._writer = engines
-        for engine in engines:
+        if url.drivername == "sqlite":
+            self.name = str(url.database)
+            self.file: Path | None = Path(self.name).absolute()
+            self._reader, self._writer = _sqlite(self.file, wait)
+        else:
+            self.name = url.render_as_string(hide_password=True)
+            self.file = None
+            self._reader, self._writer = _postgresql(url, wait)
+        for engine in {self._reader.engine, self._writer.engine}:
             sa.event.listen(engine, "handle_error", self._fault)
 
     def reading(self) -> AbstractContextManager[Connection]:
         if self.file and not self.file.is_file():
             raise LedgerFault(f"ledger {self.name} does not exist")
-        return self._reader.begin()
+        return self._reader.transaction()
 
     def writing(self) -> AbstractContextManager[Connection]:
-        return self._writer.begin()
+        return self._writer.transaction()
 
     def prepare(self) -> None:
-        """Create the tables where there are none, and finish what a crash interrupted."""
+        """Create the tables where there are none, and roll back what a killed writer left half-written."""
         if self.file:
-            if not self.file.parent.is_dir():
-                raise LedgerFault(f"ledger {self.name} cannot be created: its folder does not exist")
-            if not self.file.exists() or self._journal().exists():
-                with self.writing():  # rolls back what a killed writer left half-written; a reader may not
+            try:
+                if not self.file.exists():
+                    self.file.touch()
+            except OSError as error:
+                raise LedgerFault(f"ledger {self.name} cannot be created: {error.strerror}") from error
+            if self._journal().exists():
+                with self.writing():  # SQLite does it on the way; a reader may not
                     pass
         if self.version() is None:
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":  # where "create if missing" is not atomic
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({CREATION})")
                 _metadata.create_all(connection)
-                if connection.scalar(sa.select(schema.c.version)) is None:
-                    connection.execute(schema.insert().values(version=VERSION))
+                connection.execute(insert_if_missing(connection, schema, {"version": VERSION}))
         self.check()
 
     def check(self) -> None:
@@ -136,7 +156,7 @@ def _url(place: str | Path) -> URL:
         return URL.create("sqlite", database=str(place))
     try:
         url = make_url(place)
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError) as error:
         raise InvalidInput("a ledger's URL must read like postgresql://user@host/database") from error
     if url.get_backend_name() == "sqlite":
         return _url(url.database or "")
@@ -145,8 +165,8 @@ def _url(place: str | Path) -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
-def _sqlite(file: Path, wait: float) -> tuple[Engine, Engine]:
-    def engine(mode: str, begin: str) -> Engine:
+def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
+    def engine(mode: str) -> Engine:
         def connect() -> sqlite3.Connection:
             # No isolation level: the driver opens no transactions of its own behind our back.
             connection = sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=wait, isolation_level=None)
@@ -155,35 +175,26 @@ def _sqlite(file: Path, wait: float) -> tuple[Engine, Engine]:
             connection.execute("PRAGMA synchronous = EXTRA")
             return connection
 
-        made = sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)
-        sa.event.listen(made, "begin", lambda connection: connection.exec_driver_sql(begin))
-        return made
+        return sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)
 
-    return engine("ro", "BEGIN"), engine("rwc", "BEGIN IMMEDIATE")
+    return Access(engine("ro"), ("BEGIN",)), Access(engine("rw"), ("BEGIN IMMEDIATE",))
 
 
-def _postgresql(url: URL, wait: float) -> tuple[Engine, Engine]:
-    def engine(isolation: str, *settings: str) -> Engine:
-        try:
-            made = sa.create_engine(
-                url,
-                poolclass=sa.NullPool,
-                isolation_level=isolation,
-                connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
-            )
-        except ModuleNotFoundError as error:
-            raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'recordwise[postgres]'") from error
-
-        def begin(connection: Connection) -> None:
-            for setting in settings:
-                connection.exec_driver_sql(setting)
-
-        sa.event.listen(made, "begin", begin)
-        return made
-
-    return engine("REPEATABLE READ", "SET TRANSACTION READ ONLY"), engine(
-        "READ COMMITTED",  # a snapshot older than the lock on the budget would miss what the last holder charged
-        f"SET LOCAL lock_timeout = {round(wait * 1000)}",
-        # A server may be set to confirm commits that are not yet on disk.
-        "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
+def _postgresql(url: URL, wait: float) -> tuple[Access, Access]:
+    try:
+        engine = sa.create_engine(
+            url,
+            poolclass=sa.NullPool,
+            isolation_level="READ COMMITTED",  # an older snapshot would miss what the budget's last holder charged
+            connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'recordwise[postgres]'") from error
+    return Access(engine, ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)), Access(
+        engine,
+        (
+            f"SET LOCAL lock_timeout = {round(wait * 1000)}",
+            # A server may be set to confirm commits that are not yet on disk.
+            "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
+        ),
     )
