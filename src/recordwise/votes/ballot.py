@@ -80,7 +80,9 @@ class Votes:
                 raise InvalidInput(f"{name} must lie in [0, {bound}), or be {NOBODY} for none")
             ordered = np.sort(rows, axis=1)
             if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any():
-                raise InvalidInput(f"{name} of one record must differ: a second vote for one cell breaks the sensitivity")
+                raise InvalidInput(
+                    f"{name} of one record must differ: a second vote for one cell breaks the sensitivity"
+                )
 
     def __len__(self) -> int:
         return len(self.queries)
