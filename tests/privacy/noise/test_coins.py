@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from tape import FALSE_FAILURE, Tape, interval, near, strata
 
 from recordwise.errors import InvalidInput
-from recordwise.privacy.noise import SystemNoise, bernoulli, bernoulli_exp, exp
+from recordwise.privacy.noise import SeededNoise, SystemNoise, bernoulli, bernoulli_exp, exp
 from recordwise.privacy.noise.uniform import MARGIN
 
 EPSILON = Fraction(2, 5)
@@ -121,3 +121,11 @@ def test_exponential_coins_are_decided_by_their_bits_alone():
             (result,) = bernoulli_exp(np.array([10]), Fraction(7), tape)
             low, high = interval(tape.played)
             assert (high <= truth) if result else (truth <= low)
+
+
+@pytest.mark.parametrize("scale", [3, 3.0, "3"])
+def test_a_scale_written_in_any_way_is_the_same_exact_number(scale, monkeypatch):
+    numerators = np.arange(50)
+    expected = bernoulli_exp(numerators, Fraction(3), SeededNoise(0))
+    monkeypatch.setattr("recordwise.privacy.noise.uniform.MARGIN", 2.0)  # the exact path must understand it too
+    np.testing.assert_array_equal(bernoulli_exp(numerators, scale, SeededNoise(0)), expected)

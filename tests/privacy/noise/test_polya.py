@@ -67,7 +67,7 @@ def test_the_tail_bound_covers(shape, scale):
         assert law.two_sided_tail(distance) <= truth * (1 + 1e-6) + 1e-25
         if start:
             assert truth <= law._chernoff(start)
-    assert 0 < law.two_sided_tail(10_000 * float(scale)) < 1e-300 or law.two_sided_tail(10_000 * float(scale)) < 1e-30
+    assert 0 < law.two_sided_tail(10_000 * float(scale)) < 1e-30
 
 
 def test_likelihoods_are_lines_between_integers_and_beyond_the_table():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, positive
+from recordwise.privacy.guarantee import exact
 from recordwise.privacy.noise.real import Number, Real, exp, less, real
 from recordwise.privacy.noise.source import Noise
 from recordwise.privacy.noise.uniform import Size, Uniform, below, chunks
@@ -45,6 +46,7 @@ def bernoulli_exp(numerators: NDArray[np.int64], scale: Fraction, noise: Noise) 
       numerators: Integers >= 0, of any shape.
       scale: Greater than zero.
     """
+    scale = exact(scale)
     positive(scale=scale)
     if numerators.size and not numerators.min() >= 0:
         raise InvalidInput(f"numerators must be >= 0, got {numerators.min()}")
