@@ -3,7 +3,7 @@
 The paper multiplies the two estimates as if they were independent. They share one report: a query and a class of the
 same record are both hit only if they collide, so a *true* cell's product has mean -q / (p - q), p = e^eps / Omega and
 q = 1 / l, instead of 1: slightly *below* that of a false cell, which is 0. Dividing by this known constant repairs the
-mean, at a price in variance that never pays. It is here to be compared with, and `choose` never picks it.
+mean, at a price in variance that does not pay. It is here to be compared with, and `choose` never picks it.
 """
 
 from __future__ import annotations
