@@ -1,0 +1,109 @@
+"""Accuracy bounds cover what they bound; the paper's printed ones do not always."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.local import (
+    Collision,
+    Concatenation,
+    LocalMechanism,
+    RandomizedResponse,
+    Separation,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from recordwise.protocols.local.bounds import accuracy_bound, cell_failure, printed_theorem_1, printed_theorem_2
+from recordwise.protocols.local.channel import Channel
+from recordwise.protocols.local.indicator import Indicator
+from recordwise.votes.ballot import Ballot, Votes
+
+ROUNDING = 1e-9
+
+
+def indicator(mechanism: LocalMechanism) -> Indicator:
+    return mechanism.channel.indicator if isinstance(mechanism, Collision) else mechanism.indicator  # type: ignore[attr-defined]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from([RandomizedResponse, UnaryEncoding, Collision, SubsetSelection]),
+    epsilon=st.fractions(Fraction(1, 10), 8, max_denominator=10),
+    records=st.integers(1, 400),
+    share=st.floats(0, 1),
+    beta=st.floats(0.001, 0.5),
+)
+def test_the_bound_covers_every_cell_whatever_its_count(
+    kind: type[LocalMechanism], epsilon: Fraction, records: int, share: float, beta: float
+) -> None:
+    """Against the exact law of a cell, which a union over the query's cells then covers too."""
+    mechanism = kind(ballot=Ballot(num_queries=8, num_classes=5), epsilon=epsilon)
+    alpha = accuracy_bound(mechanism, records, beta)
+    assert cell_failure(indicator(mechanism), records, round(share * records), alpha) <= beta / 5 + ROUNDING
+
+
+@pytest.mark.parametrize("kind", [Separation, Concatenation])
+def test_the_bound_covers_products_too(kind: type[LocalMechanism]) -> None:
+    """300 tallies of 40 records at beta = 0.05: more than 40 failures have a probability below 1e-6."""
+    ballot = Ballot(num_queries=3, num_classes=3)
+    mechanism = kind(ballot=ballot, epsilon=Fraction(3))
+    votes = Votes(ballot, np.zeros((40, 1), np.int32), np.zeros((40, 1), np.int32))
+    noise = SeededNoise(5)
+    alpha = accuracy_bound(mechanism, 40, 0.05)
+    failures = 0
+    for _ in range(300):
+        tally = mechanism.server([mechanism.client(votes, noise)], noise)
+        failures += int(np.abs(tally.estimate[0] - votes.counts()[0]).max() > alpha)
+    assert failures <= 40
+
+
+def test_the_bound_is_of_the_order_of_the_noise() -> None:
+    mechanism = Collision(ballot=Ballot(num_queries=10, num_classes=10), epsilon=Fraction(2, 5))
+    assert accuracy_bound(mechanism, 30_000, 0.05) < 4 * mechanism.noise_std(30_000)
+
+
+def test_a_law_bounds_a_binomial_s_tails_and_is_not_wild() -> None:
+    mechanism = RandomizedResponse(ballot=Ballot(num_queries=2, num_classes=2), epsilon=Fraction(1))
+    law = mechanism.law(500)
+    for z in (0.5, 1, 2, 3, 4):
+        exact = cell_failure(mechanism.indicator, 500, 0, z * law.std)
+        assert exact <= law.two_sided_tail(z * law.std) <= max(1, 40 * exact)
+    assert law.two_sided_tail(0) == 1
+    assert law.two_sided_tail(-1) == 1
+    assert law.two_sided_tail(500 * 100) == 0
+    assert law.log_likelihood([0.0])[0] > law.log_likelihood([law.std])[0]
+
+
+def all_cells_hold(flip: Indicator, records: int, alpha: float, classes: int) -> float:
+    """Failure of a query without votes; the bits of randomized response are independent."""
+    return 1 - (1 - cell_failure(flip, records, 0, alpha)) ** classes
+
+
+@pytest.mark.parametrize(("records", "beta", "failure"), [(10, 0.05, 0.125), (5, 0.01, 0.031), (20, 0.05, 0.0515)])
+def test_printed_theorem_1_fails(records: int, beta: float, failure: float) -> None:
+    ballot = Ballot(num_queries=20, num_classes=10)
+    mechanism = RandomizedResponse(ballot=ballot, epsilon=Fraction(8))
+    printed = printed_theorem_1(ballot, 8, records, beta)
+    assert all_cells_hold(mechanism.indicator, records, printed, 10) == pytest.approx(failure, rel=0.02)
+    assert failure > beta
+    assert all_cells_hold(mechanism.indicator, records, accuracy_bound(mechanism, records, beta), 10) <= beta
+
+
+@pytest.mark.parametrize(("epsilon", "k", "records"), [(3, 1, 1000), (2, 4, 1000), (6, 4, 3000)])
+def test_printed_theorem_2_fails(epsilon: int, k: int, records: int) -> None:
+    """On a cell that everyone votes for, with the whole number of buckets next to the theorem's own."""
+    ballot = Ballot(num_queries=20, num_classes=10, votes_per_record=k)
+    buckets = round(2 * k - 1 + k * math.exp(epsilon))
+    channel = Channel(domain=200, capacity=k, epsilon=Fraction(epsilon), buckets=buckets, independence=k + 1)
+    printed = printed_theorem_2(ballot, epsilon, records, 0.01)
+    assert cell_failure(channel.indicator, records, records, printed) > 0.02
+    mechanism = Collision(ballot=ballot, epsilon=Fraction(epsilon))
+    honest = accuracy_bound(mechanism, records, 0.01)
+    assert cell_failure(mechanism.channel.indicator, records, records, honest) <= 0.001
