@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
@@ -61,6 +62,13 @@ def test_parameters_and_weights_count() -> None:
 def test_values_that_print_alike_differ() -> None:
     texts = [["ab", "c"], ["a", "bc"], [["ab"], "c"], ["ab", "c", None], {"ab": "c"}, ["1"], [1], [1.0], [True]]
     assert len({fingerprint(value) for value in texts}) == len(texts)
+
+
+def test_samples_have_a_fingerprint() -> None:
+    frame = pd.DataFrame({"a": [1.0, None], "b": ["x", None]})
+    assert fingerprint(frame) == fingerprint(frame.copy())
+    others = [frame.rename(columns={"a": "c"}), frame.assign(a=[1.0, 2.0]), frame[::-1], frame["b"], ["x", "y"]]
+    assert len({fingerprint(value) for value in [frame, *others]}) == 6
 
 
 def test_a_fingerprint_is_the_same_in_another_process() -> None:

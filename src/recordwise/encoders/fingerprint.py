@@ -15,6 +15,8 @@ from recordwise.arrays import digest
 def fingerprint(encoder: Any) -> str:
     """SHA-256 of a fitted encoder's class, parameters and learned state; of its own `fingerprint` where it has one.
 
+    Samples of any kind have one too.
+
     Guarantees:
       - fitting the same encoder on the same pool again gives the same fingerprint, in another process too;
       - another parameter or another learned value gives another one.
@@ -41,6 +43,8 @@ def _feed(sha: Any, value: Any) -> None:
         _write(sha, "sequence", str(len(value)))
         for item in value:
             _feed(sha, item)
+    elif hasattr(value, "iloc"):  # pandas
+        _feed(sha, [list(map(str, getattr(value, "columns", []))), value.to_numpy(dtype=object)])
     elif isinstance(own := getattr(value, "fingerprint", None), str):
         _write(sha, type(value).__qualname__, own)
     elif callable(getattr(value, "state_dict", None)):  # a PyTorch module

@@ -1,0 +1,95 @@
+"""Step 7, teach: a student learns the pool with the labels that the private records voted for.
+
+Post-processing of a private release: whatever is done here costs no privacy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from recordwise.arrays import Floats
+from recordwise.data.samples import Samples, rows
+from recordwise.errors import InvalidInput
+from recordwise.students.per_class import PerClass, as_hard
+
+
+def teach(
+    student: Any,
+    samples: Samples,
+    chances: Floats,
+    *,
+    weights: Floats | None = None,
+    soft: bool = True,
+    multi_label: bool = False,
+) -> Any:
+    """The student, fitted; or a stand-in that always answers the same where there is only one answer to learn.
+
+    Args:
+      student: A classifier with `fit` and `predict_proba`, as `student_from` builds it. It is fitted in place.
+      samples: The m samples of the pool, encoded or raw.
+      chances: (m, C) the probability of each class for each sample: the soft label of its query.
+      weights: (m,) how much each sample counts, such as the confidence in its label; samples of weight zero (those of
+        queries that abstained) are left out. One each when None.
+      soft: Learn the chances themselves, not only the likeliest class. A student that takes no weights cannot, and
+        learns the likeliest class.
+      multi_label: Every class applies or not on its own; chances of a sample need not sum to one.
+    """
+    targets = np.asarray(chances, dtype=np.float64)
+    mass = np.ones(len(targets)) if weights is None else np.asarray(weights, dtype=np.float64)
+    _check(samples, targets, mass)
+    taught = np.flatnonzero(mass > 0)
+    samples, targets, mass = rows(samples, taught), targets[taught], mass[taught] / mass[taught].mean()
+    if multi_label:
+        answers = targets if soft else (targets > 0.5).astype(np.float64)
+        learner = student.set_params(multi_label=True) if "multi_label" in student.get_params() else PerClass(student)
+        return learner.fit(samples, answers, sample_weight=mass)
+    if not targets.sum(axis=1).min() > 0:
+        raise InvalidInput("chances of a sample must not all be zero unless it may have several classes, or none")
+    targets /= targets.sum(axis=1, keepdims=True)
+    if getattr(student, "soft_targets", False):
+        answers = targets if soft else np.eye(targets.shape[1])[targets.argmax(axis=1)]
+        return student.fit(samples, answers, sample_weight=mass)
+    weighted = _weight_argument(student)
+    if weighted is None or not soft:
+        index, classes = np.arange(len(targets)), targets.argmax(axis=1)
+    else:
+        index, classes, mass = as_hard(targets, mass)
+        samples = rows(samples, index)
+    if len(np.unique(classes)) == 1:
+        return DummyClassifier(strategy="prior").fit(np.zeros((len(classes), 1)), classes)
+    return student.fit(samples, classes, **({} if weighted is None else {weighted: mass}))
+
+
+def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:
+    """(n, C) the student's probabilities; zero for classes it was never taught."""
+    chances = np.asarray(student.predict_proba(samples), dtype=np.float64)
+    full = np.zeros((len(chances), num_classes))
+    full[:, np.asarray(student.classes_, dtype=np.int64)] = chances
+    return full
+
+
+def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:
+    if targets.ndim != 2 or len(targets) != len(samples) or mass.shape != (len(samples),):
+        raise InvalidInput(
+            f"chances and weights must be as many as the {len(samples)} samples, got {targets.shape} and {mass.shape}"
+        )
+    if not ((targets >= 0) & (targets <= 1 + 1e-9)).all():
+        raise InvalidInput("chances must lie in [0, 1]")
+    if not (np.isfinite(mass) & (mass >= 0)).all():
+        raise InvalidInput("weights must be finite and >= 0")
+    if not mass.any():
+        raise InvalidInput("there is nothing to teach: every sample has weight zero; abstain less, or spend more")
+
+
+def _weight_argument(student: Any) -> str | None:
+    """The keyword under which a classifier's `fit` takes weights."""
+    if isinstance(student, Pipeline):
+        name, last = student.steps[-1]
+        return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(student, "sample_weight") else None

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from recordwise.errors import InvalidInput
+from recordwise.students import Linear, Mlp, TorchStudent, student_from
+
+
+def test_students_are_built_by_name() -> None:
+    assert isinstance(student_from("linear", seed=0), Linear)
+    assert student_from("mlp", seed=4).seed == 4
+    built = student_from({"name": "mlp", "hidden": [8, 8], "seed": 2}, seed=4)
+    assert isinstance(built, Mlp)
+    assert (built.hidden, built.seed) == ([8, 8], 2)
+
+
+def test_classifiers_are_copied_and_seeded_modules_wrapped() -> None:
+    own = make_pipeline(StandardScaler(), RandomForestClassifier())
+    first, again, other = (student_from(own, seed=seed)[-1].random_state for seed in (1, 1, 2))
+    assert first == again != other
+    assert own[-1].random_state is None
+    assert student_from(RandomForestClassifier(random_state=9), seed=1).random_state == 9
+    assert isinstance(student_from(nn.Linear(2, 2), seed=0), TorchStudent)
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ("tree", "student must be one of linear, mlp, got 'tree'"),
+        ({"name": "linear", "depth": 3}, "student 'linear' has no setting 'depth', it has max_iter, strength"),
+        (None, "got None"),
+        (StandardScaler(), "classifier with predict_proba"),
+    ],
+)
+def test_other_students_are_refused(spec: object, rule: str) -> None:
+    with pytest.raises(InvalidInput, match=rule):
+        student_from(spec, seed=0)
