@@ -20,6 +20,7 @@ from recordwise.queries.self_label import SelfLabel
 RECIPE = Recipe(byol=Byol(), scan=Scan(), self_label=SelfLabel(), rounds=2, student=SelfLabel(epochs=40), mirror=True)
 SMALL = replace(
     RECIPE,
+    agreement=0.0,
     byol=Byol(epochs=2, prototype_epochs=2),
     scan=Scan(epochs=2),
     self_label=SelfLabel(epochs=3, trusting_epochs=1),

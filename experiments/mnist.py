@@ -14,11 +14,11 @@ from recordwise.encoders.augment import Augment
 from recordwise.encoders.self_supervised import Byol
 from recordwise.queries.scan import Scan
 from recordwise.queries.self_label import SelfLabel
+from recordwise.students.supervised import Supervised
 
 VIEW = Augment(
-    size=24, crop=(0.6, 1.0), rotate=20, shear=0.3, zoom=0.2, shift=0.05, padding="zeros",
-    brightness=0.4, contrast=0.4, jitter=0.5, cutout=6,
-)  # fmt: skip
+    size=24, crop=(0.6, 1.0), rotate=20, shear=0.3, padding="zeros", brightness=0.4, contrast=0.4, jitter=0.5
+)
 STRONG = Augment(
     rotate=25, shear=0.3, zoom=0.2, shift=0.1, geometry=0.7, padding="zeros",
     brightness=0.3, contrast=0.3, jitter=0.5, cutout=8,
@@ -32,9 +32,12 @@ RECIPE = Recipe(
     rounds=2,
     student=SelfLabel(epochs=25, trusting_epochs=8, strong=STRONG, weak=WEAK),
     mirror=False,
+    ensemble=Supervised(epochs=15, view=Augment(rotate=15, shear=0.2, zoom=0.1, shift=0.08, padding="zeros")),
 )
 SMALL = replace(
     RECIPE,
+    agreement=0.0,
+    ensemble=replace(RECIPE.ensemble, epochs=1) if RECIPE.ensemble else None,
     byol=replace(RECIPE.byol, epochs=2, prototype_epochs=2),
     scan=Scan(epochs=2, view=STRONG),
     self_label=replace(RECIPE.self_label, epochs=3, trusting_epochs=1),

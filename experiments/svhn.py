@@ -29,11 +29,14 @@ WEAK = Augment(shift=0.06)
 STUDENT = SelfLabel(epochs=50, strong=STRONG, weak=WEAK)
 
 RECIPE = Recipe(
-    byol=Byol(epochs=250, prototype_epochs=0, view=VIEW),
+    byol=Byol(epochs=200, prototype_epochs=0, view=VIEW),
     scan=None, self_label=STUDENT, rounds=0, student=STUDENT, mirror=False,
 )  # fmt: skip
 SMALL = replace(
-    RECIPE, byol=Byol(epochs=2, prototype_epochs=0, view=VIEW), student=replace(STUDENT, epochs=3, trusting_epochs=1)
+    RECIPE,
+    agreement=0.0,
+    byol=Byol(epochs=2, prototype_epochs=0, view=VIEW),
+    student=replace(STUDENT, epochs=3, trusting_epochs=1),
 )
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,12 @@ from torch.nn import functional
 
 from recordwise.encoders.resnet import Classifier, ResNet
 from recordwise.encoders.self_supervised import Byol, Pretraining, channel_statistics, features_of
-from recordwise.encoders.steps import Compute
+from recordwise.encoders.steps import Compute, fresh_weights
 from recordwise.queries.scan import Scan, scan
 from recordwise.queries.self_label import SelfLabel, agreeing, self_label
 from recordwise.queries.spherical import nearest, spherical_kmeans
+from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
+from recordwise.students.supervised import Supervised, train
 
 NEIGHBOURS = 20
 CLASSES = 10
@@ -39,6 +41,8 @@ class Recipe:
       scan: None stops after self-supervised features: nothing then says that ten clusters are ten classes.
       rounds: Self-labelling rounds, each restarted from the self-supervised weights.
       student: Self-labelling from released labels.
+      ensemble: Training of three plain networks on the student's answers to the pool, which then vote.
+      agreement: Share of neighbours that must carry an image's label before it is trusted.
       dims: Principal components kept in the committed features.
     """
 
@@ -48,6 +52,8 @@ class Recipe:
     rounds: int
     student: SelfLabel
     mirror: bool
+    ensemble: Supervised | None = None
+    agreement: float = 0.9
     dims: int = 64
 
 
@@ -96,7 +102,9 @@ class Log:
         self.say(**{f"{name}_seconds": round(time.time() - started, 1)})
 
 
-def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, folder: Path) -> None:
+def represent(
+    images: Images, recipe: Recipe, *, seed: int, compute: Compute, folder: Path, after: Path | None = None
+) -> None:
     """Learn features and clusters from the pool; leave weights, compact features and measurements in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "represent.json")
@@ -105,7 +113,7 @@ def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, fo
     if checkpoint.exists():
         run.resume(checkpoint)
     log.say(seed=seed, pool=len(images.public), settings=repr(recipe))
-    _pretrain(run, recipe.byol, log, images, recipe, checkpoint)
+    _pretrain(run, recipe, log, images, checkpoint, after)
     backbone = run.backbone.eval()
     torch.save(backbone.state_dict(), folder / "backbone.pt")
     measure(backbone, images, recipe, compute, log, "byol")
@@ -118,12 +126,15 @@ def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, fo
     log.say(finished=True)
 
 
-def _pretrain(run: Pretraining, byol: Byol, log: Log, images: Images, recipe: Recipe, checkpoint: Path) -> None:
+def _pretrain(run: Pretraining, recipe: Recipe, log: Log, images: Images, checkpoint: Path, after: Path | None) -> None:
+    byol = recipe.byol
     total, started, counted = byol.epochs + byol.prototype_epochs, time.time(), 0
     while run.epoch < total:
         loss = run.run_epoch()  # reads the loss, so the device has finished
         if counted == 0:
-            log.say(first_epoch_seconds=round(time.time() - started, 1))
+            log.say(first_epoch_seconds=round(time.time() - started, 1))  # compilation is most of it
+            while after is not None and not after.exists():  # somebody else's turn on the device
+                time.sleep(0.2)
             started = time.time()
         elif run.epoch % 50 == 0 or run.epoch in (byol.epochs, total):
             per_epoch = (time.time() - started) / counted
@@ -135,6 +146,7 @@ def _pretrain(run: Pretraining, byol: Byol, log: Log, images: Images, recipe: Re
             run.target.train()
             run.save(checkpoint)
     log.say(pretraining_seconds=round(time.time() - started, 1))
+    run.save(checkpoint)
 
 
 def _cluster(
@@ -153,7 +165,7 @@ def _cluster(
         measure_clusters(network, images, recipe, compute, log, "scan" if round_ == 1 else f"round{round_ - 1}")
         clusters = features_of(network, images.public, compute, mirror=recipe.mirror).argmax(1)
         seen = functional.normalize(features_of(network.backbone, images.public, compute, mirror=recipe.mirror), dim=1)
-        trusted = agreeing(clusters, nearest(seen, NEIGHBOURS))
+        trusted = agreeing(clusters, nearest(seen, NEIGHBOURS), recipe.agreement)
         log.say(**{f"round{round_}_trusted": round(float(trusted.float().mean()), 4)})
         with log.timed(f"round{round_}"):
             network = self_label(
@@ -253,29 +265,50 @@ def teach_all(
 ) -> None:
     """One student for each set of released labels in a file that `experiments.labelling` wrote."""
     log, answers = Log(out / f"{released.stem}.json"), {}
+    with np.load(folder / "features.npz") as file:
+        compact = torch.from_numpy(file["public"]).float().to(compute.device)
+    neighbours = nearest(functional.normalize(compact, dim=1), NEIGHBOURS)
     with np.load(released) as file:
-        names = sorted({key.split("/")[0] for key in file.files})
-        for name in names:
-            labels, trusted = (
-                torch.from_numpy(file[f"{name}/{part}"]).to(compute.device) for part in ("labels", "trusted")
-            )
+        for name in sorted({key.split("/")[0] for key in file.files}):
+            labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
             prior = torch.from_numpy(file[f"{name}/prior"]).float()
+            trusted = agreeing(labels, neighbours, recipe.agreement)
             with log.timed(name):
                 student = teach(
-                    images, labels.long(), trusted.bool(), recipe,
+                    images, labels, trusted, recipe,
                     prior=prior, seed=seed, compute=compute, folder=folder,
                 )  # fmt: skip
             answer = features_of(student, images.test, compute, mirror=recipe.mirror).argmax(1)
             pool = features_of(student, images.public, compute, mirror=recipe.mirror).argmax(1)
             answers[name] = answer.byte().cpu().numpy()
+            if recipe.ensemble is not None:
+                with log.timed(f"{name}_ensemble"):
+                    voted = ensemble(student, images, recipe.ensemble, seed=seed, compute=compute)
+                answers[f"{name}_ensemble"] = voted.byte().cpu().numpy()
+                log.say(**{f"{name}_ensemble_test": round(float((voted == images.test_labels).float().mean()), 4)})
             log.say(
                 **{
+                    f"{name}_trusted": round(float(trusted.float().mean()), 4),
                     f"{name}_labels": round(float((labels == images.public_labels).float().mean()), 4),
                     f"{name}_pool": round(float((pool == images.public_labels).float().mean()), 4),
                     f"{name}_test": round(float((answer == images.test_labels).float().mean()), 4),
                 }
             )
             np.savez_compressed(out / f"{released.stem}-answers.npz", **answers)
+
+
+def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: int, compute: Compute) -> Tensor:
+    """What M3, M5 and M7, taught the student's answers to the pool by their sureness, vote for on the test images."""
+    plain = replace(compute, compile=False)
+    taught = features_of(student, images.public, plain).softmax(1)
+    weights = taught.max(1).values
+    votes = []
+    for number, plan in enumerate((M3, M5, M7)):
+        with fresh_weights(seed + number):
+            network = ConvNet(plan)
+        network = train(network, images.public, taught, weights, settings, seed=seed + number, compute=plain)
+        votes.append(features_of(network, images.test, plain).argmax(1))
+    return majority(votes)
 
 
 def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
@@ -286,29 +319,47 @@ def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
     return tell
 
 
-def load_images(name: str, compute: Compute, limit: int | None = None) -> Images:
-    """The clean split of a named data set, on the device."""
+def load_arrays(name: str, cache: Path) -> dict[str, NDArray[np.uint8]]:
+    """The clean split of a named data set, decoded once and then read from `cache`."""
     from recordwise.data import Rule, load, parts_of
 
-    parts = parts_of(load(name), Rule.CLEAN)
-    loaded = {}
-    for part in ("public", "private", "test"):
-        some = getattr(parts, part)
-        loaded[part] = to_device(some.samples[:limit], compute)
-        loaded[f"{part}_labels"] = torch.from_numpy(np.asarray(some.labels[:limit])).long().to(compute.device)
-    return Images(**loaded)
+    if not cache.exists():
+        parts = parts_of(load(name), Rule.CLEAN)
+        arrays = {}
+        for part in ("public", "private", "test"):
+            arrays[part] = getattr(parts, part).samples
+            arrays[f"{part}_labels"] = np.asarray(getattr(parts, part).labels).astype(np.uint8)
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        partial = cache.with_suffix(".part.npz")
+        np.savez(partial, **arrays)
+        partial.rename(cache)
+    with np.load(cache) as file:
+        return dict(file)
+
+
+def load_images(name: str, cache: Path, compute: Compute, limit: int | None = None) -> Images:
+    """Images and labels on the device."""
+    arrays = load_arrays(name, cache)
+    return Images(
+        **{part: to_device(arrays[part][:limit], compute) for part in ("public", "private", "test")},
+        **{
+            part: torch.from_numpy(arrays[part][:limit]).long().to(compute.device)
+            for part in ("public_labels", "private_labels", "test_labels")
+        },
+    )
 
 
 def main(name: str, recipe: Recipe, small: Recipe) -> None:
     """The command line of one data set's script."""
     parser = argparse.ArgumentParser(description=f"Features, clusters and students for {name}")
-    parser.add_argument("stage", choices=("represent", "teach"))
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("stage", choices=("load", "represent", "teach"))
+    parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="a few steps on a few images, to see that it runs")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--no-record", action="store_true", help="do not replay steps as CUDA graphs")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where weights and features go")
+    parser.add_argument("--after", type=Path, help="compile now, but train only once this file exists")
     parser.add_argument("--released", type=Path, help="labels to teach, from `python -m experiments.labelling`")
     given = parser.parse_args()
     compute = Compute(
@@ -318,10 +369,14 @@ def main(name: str, recipe: Recipe, small: Recipe) -> None:
     )
     torch.backends.cudnn.benchmark = True
     torch._dynamo.config.recompile_limit = 64  # every student is another module of the same shape
-    images = load_images(name, compute, limit=1024 if given.small else None)
+    cache = given.runs / f"{name}.npz"
+    if given.stage == "load":
+        load_arrays(name, cache)
+        return
+    images = load_images(name, cache, compute, limit=1024 if given.small else None)
     recipe = small if given.small else recipe
     folder = given.runs / f"{name}-{given.seed}"
     if given.stage == "represent":
-        represent(images, recipe, seed=given.seed, compute=compute, folder=folder)
+        represent(images, recipe, seed=given.seed, compute=compute, folder=folder, after=given.after)
     else:
         teach_all(images, recipe, given.released, seed=given.seed, compute=compute, folder=folder, out=folder)

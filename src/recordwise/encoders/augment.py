@@ -85,7 +85,8 @@ class Augment:
             grid = functional.affine_grid(self._placement(draw), [len(x), x.shape[1], side, side], align_corners=False)
             x = functional.grid_sample(x, grid, mode="bilinear", padding_mode=self.padding, align_corners=False)
         x = self._recolour(x, draw)
-        return _cut_out(x, self.cutout, draw) if self.cutout else x
+        x = _cut_out(x, self.cutout, draw) if self.cutout else x
+        return x.contiguous(memory_format=torch.channels_last)
 
     @property
     def _moves(self) -> bool:
