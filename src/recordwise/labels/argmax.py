@@ -1,0 +1,66 @@
+"""The largest cell of each query, on its own: simple, and never wrong when the lead is large."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.labels.facts import Facts
+from recordwise.labels.labels import Labels
+from recordwise.labels.purity import evidence
+from recordwise.labels.soft import project
+from recordwise.privacy.noise.law import Law
+from recordwise.tally import Choices, Release
+
+POINTS = 801  # of the integral over the largest cell's noise
+REACH = 40.0  # standard deviations; beyond it no law of ours has anything left
+
+
+def decode_argmax(release: Release, facts: Facts) -> Labels:
+    """Hard labels from single queries; the released class itself when there are no counts.
+
+    The confidence assumes nothing about the counts: had every table of counts been equally likely, the label would be
+    the largest true cell with this probability. Permute-and-flip has no counts to judge by, so there it is the
+    posterior of `purity`.
+    """
+    known = evidence(release, facts)
+    if isinstance(release, Choices):
+        posterior = known.posterior()
+        hard = release.chosen.astype(np.int64)
+        return Labels(hard=hard, soft=known.mix(posterior), confidence=_at(posterior, hard), decoder="argmax")
+    hard = release.estimate.argmax(axis=1).astype(np.int64)
+    assert known.records is not None
+    return Labels(
+        hard=hard,
+        soft=project(release.estimate / np.maximum(known.records, 1.0)[:, None]),
+        confidence=chance_of_leading(release.estimate, hard, release.law),
+        decoder="argmax",
+    )
+
+
+def chance_of_leading(estimate: NDArray[np.float64], label: NDArray[np.int64], law: Law) -> NDArray[np.float64]:
+    """(s,) P(estimate - noise is largest at `label`) for independent noise of this law in each cell.
+
+    The law is read between the integers, so ties have no weight.
+    """
+    # points are dense where the noise is: equally spaced after the map t -> t|t|
+    root = np.linspace(-np.sqrt(REACH), np.sqrt(REACH), POINTS)
+    noise = root * np.abs(root) * law.std
+    density = np.exp(law.log_likelihood(noise))
+    steps = np.diff(noise)
+    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * steps)])
+    below = mass / mass[-1]
+    weight = np.zeros(POINTS)
+    weight[1:] += np.diff(below) / 2
+    weight[:-1] += np.diff(below) / 2
+    lead = _at(estimate, label)[:, None] - estimate
+    chance = np.ones((len(estimate), POINTS))
+    for other in range(estimate.shape[1]):
+        # label leads other when its noise exceeds other's by less than the noisy lead
+        beaten = 1 - np.interp(noise[None, :] - lead[:, other, None], noise, below)
+        chance *= np.where((label == other)[:, None], 1.0, beaten)
+    return np.asarray(np.clip(chance @ weight, 0.0, 1.0))
+
+
+def _at(rows: NDArray[np.float64], column: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray(np.take_along_axis(rows, column[:, None], axis=1)[:, 0])

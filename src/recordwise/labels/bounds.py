@@ -1,0 +1,86 @@
+"""What can be promised about a hard label before and after the noise is drawn: bounds that hold, for any law.
+
+A release is (alpha, beta)-accurate at a query when, with probability at least 1 - beta, all C of its cells are less
+than alpha away from their true counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recordwise.arrays import Bools
+from recordwise.errors import probability, whole
+from recordwise.privacy.noise.law import Law
+from recordwise.tally import Tally
+
+
+def accuracy(law: Law, num_classes: int, beta: float) -> float:
+    """The alpha for which a query's cells are (alpha, beta)-accurate.
+
+    Guarantees:
+      - P(some cell is off by alpha or more) <= beta, whether or not the cells' noise is independent: both tails of each
+        cell, added over the C cells.
+    """
+    whole(num_classes=num_classes)
+    probability(beta=beta)
+    low, high = 0.0, law.std
+    while num_classes * law.two_sided_tail(high) > beta:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if num_classes * law.two_sided_tail(middle) > beta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def sufficient_gap(law: Law, num_classes: int, beta: float) -> float:
+    """The lead that suffices: a class with this many votes more than any other is the largest cell, except for beta.
+
+    Guarantees:
+      - P(the largest noisy cell is the leading class) >= 1 - beta when its lead is at least this.
+    """
+    return 2 * accuracy(law, num_classes, beta)
+
+
+def certified(tally: Tally, beta: float) -> Bools:
+    """(s,) the queries whose largest noisy cell leads by enough to be the commonest class, except for beta.
+
+    Guarantees:
+      - for each query, whatever the records are: P(certified, and the largest cell is not the commonest class) <= beta.
+    """
+    if tally.ballot.num_classes == 1:
+        return np.ones(len(tally.estimate), dtype=bool)
+    top = np.partition(tally.estimate, -2, axis=1)
+    return np.asarray(top[:, -1] - top[:, -2] >= sufficient_gap(tally.law, tally.ballot.num_classes, beta))
+
+
+def chance_of_the_best(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
+    """The least probability that permute-and-flip chooses a class that leads every other by at least `lead` scales.
+
+    It is exact when all rivals trail by just that: each is accepted with probability q = exp(-lead), and the best is
+    chosen when the rivals before it in a random order are all rejected: (1 - (1 - q)^C) / (C q).
+    """
+    whole(num_classes=num_classes)
+    lead = np.maximum(np.asarray(lead, dtype=np.float64), 0.0)
+    accepted = np.exp(-lead)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance = -np.expm1(num_classes * np.log1p(-accepted)) / (num_classes * accepted)
+    few = 1 - (num_classes - 1) / 2 * accepted  # a lower bound too, and free of cancellation where it is used
+    return np.asarray(np.where(accepted > 1e-6, np.minimum(chance, 1.0), few))
+
+
+def sufficient_lead(scale: float, num_classes: int, beta: float) -> float:
+    """The lead, in votes, with which permute-and-flip chooses the leading class, except for beta.
+
+    Guarantees:
+      - P(the leading class is chosen) >= 1 - beta when its lead is at least this: each of the C - 1 rivals precedes it
+        with probability one half, and is then accepted with probability exp(-lead / scale).
+    """
+    probability(beta=beta)
+    whole(num_classes=num_classes)
+    return max(0.0, scale * math.log(max(1, num_classes - 1) / (2 * beta)))

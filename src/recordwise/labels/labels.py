@@ -1,0 +1,55 @@
+"""What decoding hands on: a label, a soft label and a confidence for every query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import Bools, Ints
+from recordwise.errors import InvalidInput
+
+ABSTAIN = -1  # the hard label of a query that is better left without one
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Labels:
+    """Labels of the queries. Post-processing of a release: safe to publish, at no further cost.
+
+    Attributes:
+      hard: (s,) classes, or ABSTAIN.
+      soft: (s, C) expected class shares of a query's records, a distribution; where a record may have several labels,
+        each cell is the probability that the label belongs to the query.
+      confidence: (s,) probability, under the decoder's stated model and the known law of the noise, that the hard label
+        is right: that it is the commonest class of the query's records. Where a record may have several labels: that
+        the whole set is right. An abstention keeps the confidence that it was decided on.
+      decoder: The decoder's name.
+      sets: (s, C) the labels of each query, at most r; None when a record has one label.
+    """
+
+    hard: Ints
+    soft: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+    decoder: str
+    sets: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.hard)
+
+    @property
+    def answered(self) -> Bools:
+        """(s,) the queries that have a label."""
+        return np.asarray(self.hard != ABSTAIN)
+
+    def abstain_below(self, confidence: float) -> Labels:
+        """The same labels, without those less likely to be right than `confidence`.
+
+        Among the labels that stay, the expected share of wrong ones is at most 1 - confidence, as far as the decoder's
+        model holds.
+        """
+        if not 0 <= confidence <= 1:
+            raise InvalidInput(f"confidence must lie in [0, 1], got {confidence!r}")
+        keep = self.confidence >= confidence
+        sets = None if self.sets is None else self.sets & keep[:, None]
+        return replace(self, hard=np.where(keep, self.hard, ABSTAIN), sets=sets)

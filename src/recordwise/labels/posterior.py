@@ -1,0 +1,28 @@
+"""Each query's label by Bayes' rule under the known noise: the same labels as argmax, with honest soft labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.labels.facts import Facts
+from recordwise.labels.labels import Labels
+from recordwise.labels.purity import Evidence, evidence
+from recordwise.labels.soft import soft_labels
+from recordwise.tally import Release
+
+
+def decode_posterior(release: Release, facts: Facts) -> Labels:
+    """Labels of single queries under the model of `purity`, in which all classes are equally likely before."""
+    known = evidence(release, facts)
+    return labels_from(release, known, known.posterior(), "posterior")
+
+
+def labels_from(release: Release, known: Evidence, posterior: NDArray[np.float64], decoder: str) -> Labels:
+    """The likeliest label of each query, its probability, and soft labels, from (s, C) probabilities of the labels."""
+    return Labels(
+        hard=posterior.argmax(axis=1).astype(np.int64),
+        soft=soft_labels(release, known, posterior),
+        confidence=posterior.max(axis=1),
+        decoder=decoder,
+    )

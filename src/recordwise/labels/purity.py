@@ -1,0 +1,151 @@
+"""The model of a query that every Bayesian decoder shares: one class owns it, the others share what is left.
+
+A query with label y holds about m records; a share p of them (its *purity*, every value from 1/C to 1 taken to be
+equally likely) has class y and the rest is spread evenly over the other classes. m is the query's share of the pool
+times the number of records. What is released about the query then has a known law, which turns a release into the
+likelihood of each label. A larger count never makes its own class less likely than another, so without neighbours the
+likeliest label is the largest cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput
+from recordwise.labels.bounds import chance_of_the_best
+from recordwise.labels.facts import Facts
+from recordwise.privacy.noise.law import Law
+from recordwise.tally import Choices, Release, Tally
+
+PURITIES = 9
+STRENGTHS = np.geomspace(0.25, 16, 7)  # records per query, in scales, that are tried when their number is not known
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What a release says about each query on its own.
+
+    Attributes:
+      log_likelihood: (s, C) of the release, for each label the query may have, purity averaged out.
+      purity: (s, C) the expected purity, for each label the query may have.
+      records: (s,) about how many records voted for the query; None when that is not known.
+      class_shares: (C,) about how common each class is among the records.
+      class_variance: The variance of `class_shares` that is due to noise.
+    """
+
+    log_likelihood: NDArray[np.float64]
+    purity: NDArray[np.float64]
+    records: NDArray[np.float64] | None
+    class_shares: NDArray[np.float64]
+    class_variance: float
+
+    def posterior(self) -> NDArray[np.float64]:
+        """(s, C) probability of each label when all were equally likely before."""
+        return softmax(self.log_likelihood)
+
+    def mix(self, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(s, C) expected class shares of each query's records, given the probability of each label."""
+        own = posterior * self.purity
+        rest = posterior - own
+        others = max(1, posterior.shape[1] - 1)
+        return np.asarray(own + (rest.sum(axis=1, keepdims=True) - rest) / others)
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def purities(num_classes: int) -> NDArray[np.float64]:
+    return np.linspace(1 / num_classes, 1, PURITIES + 1)[1:]
+
+
+def scaled_log_likelihood(law: Law, residual: NDArray[np.float64], std: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The log-likelihood of a residual under the noise's law, widened to `std` by the chance in the counts."""
+    return np.asarray(law.log_likelihood(residual * (law.std / std)) - np.log(std))
+
+
+def votes_cast(tally: Tally, facts: Facts) -> float:
+    """How many votes the tally counts: k for each record, or, where records are not counted in public, its noisy sum.
+
+    The sum is held at half its own noise at least: it only sets the size of what is looked for.
+    """
+    if facts.num_records is not None:
+        return float(facts.num_records * tally.ballot.votes_per_record)
+    noise = tally.law.std * np.sqrt(tally.estimate.size)
+    return max(float(tally.estimate.sum()) / tally.ballot.labels_per_record, 0.5 * float(noise), 1.0)
+
+
+@singledispatch
+def evidence(release: Release, facts: Facts) -> Evidence:
+    """What the release says about each query on its own."""
+    raise InvalidInput(f"release must be a Tally or Choices, got {type(release).__name__}")
+
+
+@evidence.register
+def _(tally: Tally, facts: Facts) -> Evidence:
+    total = votes_cast(tally, facts)
+    num_queries, num_classes = tally.estimate.shape
+    records = total * facts.query_shares
+    purity = purities(num_classes)
+    own, others = records[:, None, None] * purity, records[:, None, None] * ((1 - purity) / max(1, num_classes - 1))
+    std = np.sqrt(tally.law.std**2 + records)[:, None, None]  # a count is itself random, about as a Poisson variable
+    seen = tally.estimate[:, :, None]
+    as_other = scaled_log_likelihood(tally.law, seen - others, std)
+    as_own = scaled_log_likelihood(tally.law, seen - own, std)
+    return _averaged(
+        as_other.sum(axis=1, keepdims=True) + as_own - as_other,
+        np.broadcast_to(purity, (num_queries, num_classes, PURITIES)),
+        records=records,
+        class_shares=tally.estimate.sum(axis=0) / total,
+        class_variance=num_queries * (tally.law.std / total) ** 2,
+    )
+
+
+@evidence.register
+def _(choices: Choices, facts: Facts) -> Evidence:
+    num_classes = choices.ballot.num_classes
+    shares, scale = facts.query_shares, float(choices.scale)
+    if facts.num_records is not None:
+        records = facts.num_records * choices.ballot.votes_per_record * shares
+        strengths = (records / scale)[:, None]
+    else:
+        records = None
+        strengths = (shares * len(shares))[:, None] * STRENGTHS
+    purity = purities(num_classes)
+    lead = strengths[:, :, None] * (purity - (1 - purity) / max(1, num_classes - 1))  # over each rival, in scales
+    right = chance_of_the_best(lead, num_classes).reshape(len(shares), 1, -1)
+    wrong = (1 - right) / max(1, num_classes - 1)
+    chosen = np.eye(num_classes, dtype=bool)[choices.chosen]
+    return _averaged(
+        np.log(np.where(chosen[:, :, None], right, wrong) + np.finfo(float).tiny),
+        np.broadcast_to(np.tile(purity, strengths.shape[1]), (len(shares), num_classes, right.shape[2])),
+        records=records,
+        class_shares=shares @ chosen,
+        class_variance=float((shares**2).sum()) * (1 - 1 / num_classes) / num_classes,
+    )
+
+
+def _averaged(
+    log_likelihood: NDArray[np.float64],
+    purity: NDArray[np.float64],
+    *,
+    records: NDArray[np.float64] | None,
+    class_shares: NDArray[np.float64],
+    class_variance: float,
+) -> Evidence:
+    """Average purity (the last axis) out."""
+    top = log_likelihood.max(axis=2, keepdims=True)
+    weights = np.exp(log_likelihood - top)
+    total = weights.sum(axis=2)
+    return Evidence(
+        log_likelihood=top[:, :, 0] + np.log(total / purity.shape[2]),
+        purity=(weights * purity).sum(axis=2) / total,
+        records=records,
+        class_shares=class_shares,
+        class_variance=class_variance,
+    )

@@ -1,0 +1,59 @@
+"""Several labels per record: for each query, the labels that more than half of its records carry.
+
+A cell is read on its own: any share of the query's records may carry the label, and the noise's law says how likely the
+released count then is. Each label is a field of its own on the public graph, as in `field`, with two states: more than
+half, or not. Before anything is seen a label is expected at r/C of the queries, and at no more than half of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recordwise.labels.facts import Facts
+from recordwise.labels.field import COUPLING, STEPS, critical_coupling
+from recordwise.labels.labels import Labels
+from recordwise.labels.purity import scaled_log_likelihood, votes_cast
+from recordwise.tally import Tally
+
+SHARES = 40  # of a query's records, tried for each cell
+
+
+def decode_sets(tally: Tally, facts: Facts) -> Labels:
+    """At most r labels per query.
+
+    Where the number of records is not public, every record is taken to carry r labels.
+    """
+    num_labels = tally.ballot.labels_per_record
+    records = votes_cast(tally, facts) * facts.query_shares
+    share = (np.arange(SHARES) + 0.5) / SHARES
+    std = np.sqrt(tally.law.std**2 + records)[:, None, None]
+    residual = tally.estimate[:, :, None] - records[:, None, None] * share
+    likelihood = scaled_log_likelihood(tally.law, residual, std)
+    common = share > 0.5
+    evidence = _log_mean_exp(likelihood[:, :, common]) - _log_mean_exp(likelihood[:, :, ~common])
+
+    expected = min(0.5, num_labels / tally.ballot.num_classes)
+    prior = np.log(expected / (1 - expected))
+    strength = COUPLING * critical_coupling(2) * facts.affinity
+    carried = np.full(tally.estimate.shape, expected)
+    for step in range(STEPS):
+        grown = min(1.0, 2 * (step + 1) / STEPS)
+        log_odds = evidence + prior + grown * (strength @ (2 * carried - 1))
+        carried = (carried + 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))) / 2
+
+    rank = np.argsort(np.argsort(-carried, axis=1, kind="stable"), axis=1, kind="stable")
+    sets = (carried > 0.5) & (rank < num_labels)
+    return Labels(
+        hard=carried.argmax(axis=1).astype(np.int64),
+        soft=carried,
+        confidence=np.where(sets, carried, 1 - carried).prod(axis=1),
+        decoder="sets",
+        sets=sets,
+    )
+
+
+def _log_mean_exp(
+    logs: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    top = logs.max(axis=2)
+    return np.asarray(top + np.log(np.exp(logs - top[:, :, None]).mean(axis=2)))

@@ -1,0 +1,52 @@
+"""Smoothing: noisy counts averaged over the queries' public neighbour graph.
+
+Every class's shares over the queries are taken to be smooth on the graph (a Gaussian prior with precision
+ROUGHNESS · ((1 + LEASH)·1 - affinity) around 1/C), and what is observed is records·share plus noise of known variance.
+The smoothed shares are the posterior mean, one linear system for all classes:
+
+    (D + Q) f = D · (counts / records) + Q · 1/C,      D = diag(records² / (noise variance + records)).
+
+The weight of the neighbours thus follows from the known noise and public sizes: it vanishes for exact counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recordwise.errors import InvalidInput
+from recordwise.labels.argmax import chance_of_leading
+from recordwise.labels.facts import Facts
+from recordwise.labels.labels import Labels
+from recordwise.labels.purity import evidence
+from recordwise.labels.soft import project
+from recordwise.privacy.noise.normal import Normal
+from recordwise.tally import Choices, Release
+
+ROUGHNESS = 24.0  # one over the variance of a class share given the neighbours' shares
+LEASH = 0.1  # pulls towards equal shares what no count holds in place
+
+
+def decode_smoothing(release: Release, facts: Facts) -> Labels:
+    """Hard labels from smoothed counts, or from smoothed choices, which are counted as one vote each."""
+    known = evidence(release, facts)
+    num_queries, num_classes = known.log_likelihood.shape
+    if isinstance(release, Choices):
+        observed = known.mix(known.posterior())
+        precision = np.ones(num_queries)
+    else:
+        if known.records is None:
+            raise InvalidInput("smoothing a tally needs the number of records")
+        records = np.maximum(known.records, np.finfo(float).tiny)
+        observed = release.estimate / records[:, None]
+        precision = records**2 / (release.law.std**2 + records)
+    prior = ROUGHNESS * ((1 + LEASH) * np.eye(num_queries) - facts.affinity)
+    covariance = np.linalg.inv(np.diag(precision) + prior)
+    shares = 1 / num_classes + covariance @ (precision[:, None] * (observed - 1 / num_classes))
+    hard = shares.argmax(axis=1).astype(np.int64)
+    std = np.sqrt(np.diag(covariance))[:, None]
+    return Labels(
+        hard=hard,
+        soft=project(shares),
+        confidence=chance_of_leading(shares / std, hard, Normal(1.0)),
+        decoder="smoothing",
+    )
