@@ -16,7 +16,7 @@ def fmt_clones(epsilon0: float) -> Clones:
     """Where a message falls in the reduction of Theorem 3.2."""
     positive(epsilon0=epsilon0)
     miss = 1 / (math.exp(epsilon0) + 1)
-    return Clones(hit=1 - miss, miss=miss, blanket=math.exp(-epsilon0) / 2)
+    return Clones(hit=1 - miss, miss=miss, blanket=0.5, cloned=math.exp(-epsilon0))
 
 
 def fmt_numerical(senders: int, epsilon0: float, delta: float) -> float:
@@ -25,4 +25,4 @@ def fmt_numerical(senders: int, epsilon0: float, delta: float) -> float:
     Guarantees:
       - it is an upper bound for replace-one neighbours, rounding included, and never above epsilon0.
     """
-    return min(epsilon0, fmt_clones(epsilon0).epsilon(delta, senders=senders).upper)
+    return min(epsilon0, fmt_clones(epsilon0).epsilon_above(delta, senders=senders))

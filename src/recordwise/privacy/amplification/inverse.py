@@ -32,22 +32,25 @@ def largest_epsilon0_closed_form(epsilon: float, delta: float, *, senders: int) 
     """The same by the closed form, inside its regime."""
     _check(epsilon, delta, senders)
     most = regime(senders, delta)
-    if most <= epsilon:
-        return epsilon
-    return _largest(lambda epsilon0: closed_form(senders, epsilon0, delta) - epsilon, epsilon, most)
+    if most <= epsilon or closed_form(senders, most, delta) <= epsilon:
+        return max(most, epsilon)
+    root = _crossing(lambda epsilon0: closed_form(senders, epsilon0, delta) - epsilon, epsilon, most)
+    return _verified(root, epsilon, lambda epsilon0: closed_form(senders, epsilon0, delta) <= epsilon)
 
 
 def _by_clones(clones: Callable[[float], Clones], epsilon: float, delta: float, senders: int) -> float:
     _check(epsilon, delta, senders)
 
     def excess(epsilon0: float) -> float:
-        bounds = clones(epsilon0).delta(epsilon, senders=senders, left_out=LEFT_OUT * delta)
-        return surprise(delta) - surprise(bounds.upper)
+        return surprise(delta) - surprise(clones(epsilon0).about(epsilon, senders=senders))
+
+    def enough(epsilon0: float) -> bool:
+        return clones(epsilon0).delta_above(epsilon, senders=senders, left_out=LEFT_OUT * delta) <= delta
 
     most = 2 * epsilon + math.log(senders + 1)  # beyond it hardly a sender is a clone
     while excess(most) <= 0:
         most *= 2
-    return _largest(excess, epsilon, most)
+    return _verified(_crossing(excess, epsilon, most), epsilon, enough)
 
 
 def _check(epsilon: float, delta: float, senders: int) -> None:
@@ -56,16 +59,18 @@ def _check(epsilon: float, delta: float, senders: int) -> None:
     whole(senders=senders)
 
 
-def _largest(excess: Callable[[float], float], enough: float, most: float) -> float:
-    """The largest epsilon0 in [enough, most] without excess, to six digits; checked, so errors are on the safe side."""
-    if excess(most) <= 0:
-        return most
-    if excess(enough) > 0:
-        return enough  # epsilon0 = epsilon needs no proof
+def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """About where `excess` becomes positive."""
     from scipy.optimize import brentq
 
-    root = brentq(excess, enough, most, xtol=1e-12, rtol=1e-7)
-    step = 1e-7
-    while excess(root) > 0 and root > enough:
-        root, step = max(enough, root * (1 - step)), 8 * step
-    return float(root)
+    return float(brentq(excess, low, high, xtol=1e-12, rtol=1e-7)) if excess(low) < 0 else low
+
+
+def _verified(guess: float, needs_no_proof: float, enough: Callable[[float], bool]) -> float:
+    """The guess, or as little less as it takes to be certified."""
+    step = 1e-6
+    while guess > needs_no_proof:
+        if enough(guess):
+            return guess
+        guess, step = guess * (1 - step), min(4 * step, 1e-3)
+    return needs_no_proof

@@ -141,7 +141,7 @@ def together(first: LocalMechanism, second: LocalMechanism) -> LocalMechanism:
         pairs = []
         for part in (first(epsilon0 / 2), second(epsilon0 / 2)):
             sides = part.clones
-            neither = max(0.0, 1 - sides.hit - sides.miss)
+            neither = max(1e-300, 1 - sides.hit - sides.miss)  # positive, so that every outcome has a ratio
             pairs.append((np.array([sides.hit, sides.miss, neither]), np.array([sides.miss, sides.hit, neither])))
         return Variation(p=e, beta=_total_variation(*_independent(pairs)), q=e)
 
