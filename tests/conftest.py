@@ -6,15 +6,19 @@ import itertools
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-import psycopg
+import hypothesis
 import pytest
 
-from postgres import running_postgres
+# A busy machine is not a failing test.
+hypothesis.settings.register_profile("recordwise", deadline=None)
+hypothesis.settings.load_profile("recordwise")
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server that lives as long as the test run."""
+    from postgres import running_postgres
+
     with running_postgres() as url:
         yield url
 
@@ -22,6 +26,8 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def new_schema(postgres_server: str) -> Callable[..., str]:
     """Makes an empty schema and gives a URL that leads to it; settings are those of its connections."""
+    import psycopg
+
     numbers = itertools.count()
 
     def make(*settings: str) -> str:

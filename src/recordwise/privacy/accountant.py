@@ -32,7 +32,7 @@ def total_epsilon(events: Sequence[Event], delta: Fraction | float = 0) -> Fract
       - at delta = 0 the answer is the exact sum, and events without a pure epsilon are refused;
       - at delta > 0 the answer is at most the sum, where the events' own deltas leave one;
       - the order of the events does not matter, and repeating an event is counting it;
-      - one more event or less noise never makes the answer smaller;
+      - one more event never makes the answer smaller, nor does a smaller scale of Laplace noise;
       - releases guarded by one record filter cost its cap once.
     """
     delta = exact(delta)
@@ -49,7 +49,8 @@ def total_epsilon(events: Sequence[Event], delta: Fraction | float = 0) -> Fract
 def calibrate(make: Callable[[Fraction], Sequence[Event]], epsilon: Fraction, delta: Fraction) -> Fraction:
     """The smallest noise parameter x for which `make(x)` costs at most (epsilon, delta), to one part in 2^12.
 
-    `make` must get cheaper as x grows. The answer errs on the private side.
+    `make` must get cheaper as x grows. The answer errs on the private side; it does so too where discrete Gaussian
+    noise breaks that rule a little, at variances near one.
     """
     positive(epsilon=epsilon)
 

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recordwise.errors import InvalidInput
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact, rounded_down, rounded_up
+
+guarantees = st.builds(
+    Guarantee,
+    epsilon=st.fractions(min_value=Fraction(1, 10**6), max_value=100),
+    delta=st.fractions(min_value=0, max_value=Fraction(1, 100)),
+    neighbours=st.sampled_from(Neighbours),
+    trust=st.sampled_from(Trust),
+    unit=st.sampled_from(Unit),
+    honest_parties=st.none() | st.integers(1, 10**6),
+    private=st.booleans(),
+)
+
+
+@pytest.mark.parametrize(
+    "written", [0.1, "0.1", "1/10", Decimal("0.1"), np.float64(0.1), np.float32(0.1), Fraction(1, 10)]
+)
+def test_a_tenth_is_a_tenth_however_it_is_written(written: Any) -> None:
+    assert exact(written) == Fraction(1, 10)
+    assert 3 * exact(written) <= exact("0.3") == exact(0.3)
+
+
+@pytest.mark.parametrize(
+    "written", [float("nan"), float("inf"), "1/0", "much", None, True, [1], 1j, np.float64("nan"), Decimal("inf")]
+)
+def test_what_is_not_a_finite_number_is_refused(written: Any) -> None:
+    with pytest.raises(InvalidInput, match="a privacy parameter must be a finite number, got"):
+        exact(written)
+    with pytest.raises(InvalidInput, match="a privacy parameter must be a finite number, got"):
+        Guarantee(epsilon=written)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be > 0"),
+        ({"epsilon": -1}, "epsilon must be > 0"),
+        ({"epsilon": 1, "delta": 1}, r"delta must lie in \[0, 1\), got 1.0"),
+        ({"epsilon": 1, "delta": -0.1}, r"delta must lie in \[0, 1\), got -0.1"),
+        ({"epsilon": 1, "honest_parties": 0}, "honest_parties must be a whole number >= 1, got 0"),
+        ({"epsilon": 1, "neighbours": "twin"}, "neighbours must be one of 'replace', 'add-remove', got 'twin'"),
+        ({"epsilon": 1, "trust": "blind"}, "trust must be one of"),
+        ({"epsilon": 1, "unit": "town"}, "unit must be one of"),
+    ],
+)
+def test_a_promise_that_means_nothing_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Guarantee(**fields)
+
+
+@given(guarantees)
+def test_a_guarantee_survives_being_written_down(guarantee: Guarantee) -> None:
+    assert Guarantee(**guarantee.to_json()) == guarantee
+
+
+@given(guarantees, st.integers(1, 20))
+def test_counting_is_repeating(guarantee: Guarantee, times: int) -> None:
+    one_by_one = guarantee
+    for _ in range(times - 1):
+        one_by_one = one_by_one + guarantee
+    assert guarantee.repeated(times) == one_by_one
+
+
+@given(guarantees, guarantees)
+def test_promises_about_different_things_do_not_add_up(one: Guarantee, two: Guarantee) -> None:
+    alike = all(getattr(one, name) == getattr(two, name) for name in ("neighbours", "unit", "trust"))
+    if not alike:
+        with pytest.raises(InvalidInput, match=r"guarantees must share their (neighbours|unit|trust) to be added"):
+            one + two
+        return
+    both = one + two
+    assert both == two + one
+    assert (both.epsilon, both.delta) == (one.epsilon + two.epsilon, one.delta + two.delta)
+    assert both.private == (one.private and two.private)
+    assert (both.honest_parties or 0) == max(one.honest_parties or 0, two.honest_parties or 0)
+
+
+def test_promises_that_add_up_to_nothing_are_refused() -> None:
+    half = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 2))
+    with pytest.raises(InvalidInput, match=r"delta must lie in \[0, 1\)"):
+        half + half
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
+def test_four_digits_round_to_the_safe_side(value: Fraction) -> None:
+    assert Fraction(rounded_down(value)) <= value <= Fraction(rounded_up(value))
+    assert Fraction(rounded_up(value)) - Fraction(rounded_down(value)) <= value / 1000
+
+
+@given(guarantees.filter(lambda guarantee: guarantee.private))
+def test_the_printed_epsilon_is_never_smaller_than_the_true_one(guarantee: Guarantee) -> None:
+    printed = str(guarantee).partition("e^")[2].partition(" ")[0].rstrip(",")
+    assert Fraction(printed) >= guarantee.epsilon
+
+
+def test_a_guarantee_reads_as_one_honest_sentence() -> None:
+    assert str(Guarantee(epsilon=Fraction(1, 3))) == (
+        "Pure differential privacy, central trust: replacing any one record by any other changes the probability of "
+        "any outcome by a factor of at most e^0.3334 (whoever runs the release is trusted with the records' votes)."
+    )
+    shuffled = Guarantee(
+        epsilon=Fraction(1),
+        delta=Fraction(1, 10**6),
+        neighbours=Neighbours.ADD_REMOVE,
+        unit=Unit.CLIENT,
+        trust=Trust.SHUFFLE,
+        honest_parties=30_000,
+    )
+    for words in (
+        "Approximate differential privacy, shuffle trust",
+        "adding or removing everything one client holds",
+        "apart from a probability of 1e-06",
+        "at least 30,000 parties are assumed to add their noise honestly",
+    ):
+        assert words in str(shuffled)
+    assert str(Guarantee(epsilon=Fraction(1), private=False)).startswith("NOT PRIVATE")
+
+
+def test_who_accepts_central_trust_accepts_all_and_all_accept_local() -> None:
+    covers = {(one, two) for one in Trust for two in Trust if one.covers(two)}
+    assert covers == {
+        *((Trust.CENTRAL, other) for other in Trust),
+        *((other, Trust.LOCAL) for other in Trust),
+        *((other, other) for other in Trust),
+    }
+
+
+def test_replacing_changes_two_records() -> None:
+    assert [neighbours.records_changed for neighbours in (Neighbours.REPLACE, Neighbours.ADD_REMOVE)] == [2, 1]
