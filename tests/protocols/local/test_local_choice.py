@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_coins import every_vote, exact_law, largest_ratio
-from scipy.optimize import linear_sum_assignment
 
 from recordwise.errors import InvalidInput
+from recordwise.labels import decode
 from recordwise.privacy.guarantee import Unit, exact
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import (
@@ -131,12 +131,11 @@ def label_accuracy(ballot: Ballot, seed: int, purity: float = 0.86, records: int
     votes = Votes(ballot, clusters[:, None].astype(np.int32), labels[:, None].astype(np.int32))
     mechanism = choose(ballot, Fraction(2, 5)).mechanism
     noise = SeededNoise(seed)
-    estimate = mechanism.server([mechanism.client(votes, noise)], noise).estimate
+    tally = mechanism.server([mechanism.client(votes, noise)], noise)
     share = votes.counts() / votes.counts().sum(axis=1, keepdims=True)
-    return (
-        float(share[linear_sum_assignment(estimate, maximize=True)].mean()),
-        float(share[np.arange(10), estimate.argmax(axis=1)].mean()),
-    )
+    joint = decode(tally, sizes=np.full(10, 1), graph=None, decoder="assignment", num_records=records).hard
+    alone = tally.estimate.argmax(axis=1)
+    return float(share[np.arange(10), joint].mean()), float(share[np.arange(10), alone].mean())
 
 
 def test_joint_assignment_labels_clusters_at_epsilon_two_fifths() -> None:

@@ -16,6 +16,7 @@ from local_coins import Law, every_vote, exact_law
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import (
+    Answers,
     Collision,
     Concatenation,
     Engine,
@@ -236,6 +237,14 @@ def test_an_epsilon_of_a_hundred_still_works() -> None:
         tally = mechanism.server([mechanism.client(votes, SystemNoise())], SystemNoise())
         if kind not in (UnaryEncoding, Collision, Separation, Concatenation):  # those keep a vote by a fair coin
             assert tally.estimate == pytest.approx(votes.counts(), abs=0.01)
+
+
+def test_frames_of_one_message_add_up_like_one_batch() -> None:
+    mechanism = Collision(ballot=Ballot(num_queries=3, num_classes=2), epsilon=Fraction(1))
+    answers = mechanism.client(full_votes(mechanism.ballot, 500), SystemNoise())
+    singly = [Answers(answers.bodies[i : i + 1]) for i in range(500)]
+    together = mechanism.server([answers], SystemNoise()).estimate
+    assert (mechanism.server(singly, SystemNoise()).estimate == together).all()
 
 
 def test_no_message_is_no_release() -> None:

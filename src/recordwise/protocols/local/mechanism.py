@@ -133,14 +133,22 @@ class LocalMechanism(Protocol[Answers]):
         """The tally; `noise` draws nothing here, but a replayable one marks the release as not private."""
         total = np.zeros((self.ballot.num_queries, self.ballot.num_classes))
         count, private = 0, noise.private
+        waiting: list[NDArray[np.uint8]] = []  # a million frames of one message are decoded as one batch
+        rows = 0
         for answers in messages:
             if answers.bodies.shape[1] != self.message_size:
                 raise ProtocolFault(f"a message must have {self.message_size} bytes, got {answers.bodies.shape[1]}")
-            total += self._decode(answers.bodies, engine)
-            count += len(answers)
             private = private and answers.private
+            count += len(answers)
+            waiting.append(answers.bodies)
+            rows += len(answers)
+            if rows >= ROWS:
+                total += self._decode(np.concatenate(waiting), engine)
+                waiting, rows = [], 0
         if not count:
             raise ProtocolFault("a release must have at least one message, got 0")
+        if rows:
+            total += self._decode(np.concatenate(waiting), engine)
         return Tally(self.ballot, replace(self.guarantee, private=private), total, self.law(count))
 
     def _decode(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
@@ -151,11 +159,11 @@ class LocalMechanism(Protocol[Answers]):
             self.check(bodies[part])
             return self.estimate(bodies[part], engine)
 
-        zero = np.zeros((self.ballot.num_queries, self.ballot.num_classes))
         if len(bodies) <= rows:
-            return decode(slice(None)) if len(bodies) else zero
+            return decode(slice(None))
         with ThreadPoolExecutor(_cores()) as pool:  # array operations let other threads run
-            return sum(pool.map(decode, _parts(len(bodies), rows)), zero)
+            parts = pool.map(decode, _parts(len(bodies), rows))
+            return sum(parts, np.zeros((self.ballot.num_queries, self.ballot.num_classes)))
 
 
 def _parts(total: int, step: int) -> Iterator[slice]:
