@@ -32,10 +32,16 @@ def test_frames_object_arrays_and_number_types_agree() -> None:
     assert np.array_equal(encoder.transform(FRAME.astype({"job": "category"})), expected)
 
 
-def test_extreme_numbers_do_not_count_beyond_the_clip() -> None:
-    pool = np.array([[value] for value in [*range(20), 1_000_000]], dtype=object)
-    vectors = Table(clip=2.0).fit(pool).transform(np.array([[1e9], [-1e9]], dtype=object))
-    assert vectors.ravel().tolist() == [2, -2]
+def test_extreme_numbers_count_no_more_than_the_clip_and_squash_nobody() -> None:
+    ordinary = np.arange(100.0)
+    pool = np.append(ordinary, 1e6)[:, None].astype(object)
+    encoder = Table(clip=2.0).fit(pool)
+    high = pool.astype(float).mean() + 2 * pool.astype(float).std()
+    far, farther = encoder.transform(np.array([[high], [1e9]], dtype=object)).ravel()
+    assert far == pytest.approx(farther)
+    squashed = 99 / pool.astype(float).std()
+    assert np.ptp(encoder.transform(ordinary[:, None].astype(object))) > 4 * squashed
+    np.testing.assert_allclose(encoder.transform(pool).std(), 1, rtol=1e-5)
 
 
 def test_unknown_and_rare_values_are_all_zeros() -> None:

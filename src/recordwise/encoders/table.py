@@ -16,9 +16,9 @@ from recordwise.errors import InvalidInput, positive, whole
 class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Mixed columns (a DataFrame or an object array) to vectors, by what the pool's columns hold.
 
-    - A column of numbers: minus the pool's mean, over its standard deviation, clipped at `clip` deviations, so that a
-      few extreme values do not decide which rows are neighbours. A gap becomes the mean; where the pool has gaps,
-      another coordinate says so.
+    - A column of numbers: clipped at `clip` deviations from the pool's mean, then centred and scaled to unit variance,
+      so that a few extreme values neither decide which rows are neighbours nor squash all the others. A gap becomes the
+      mean; where the pool has gaps, another coordinate says so.
     - Any other column: one coordinate per value, 1 for the row's own. Gaps are a value too. A value that the pool does
       not hold, or that is not among its `max_values` most frequent, is all zeros.
 
@@ -64,9 +64,11 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class _Numbers:
     def __init__(self, column: Floats, clip: float) -> None:
         present = column[~np.isnan(column)]
-        self.clip = clip
-        self.mean = float(present.mean()) if len(present) else 0.0
-        self.scale = float(present.std()) if len(present) and present.std() > 0 else 1.0
+        mean, deviation = (present.mean(), present.std()) if len(present) else (0.0, 0.0)
+        self.low, self.high = float(mean - clip * deviation), float(mean + clip * deviation)
+        inside = np.clip(present, self.low, self.high)
+        self.mean = float(inside.mean()) if len(present) else 0.0
+        self.scale = float(inside.std()) if deviation > 0 else 1.0
         self.gaps = len(present) < len(column)
 
     def encode(self, column: NDArray[Any], name: str) -> Floats:
@@ -74,12 +76,13 @@ class _Numbers:
         if numbers is None:
             raise InvalidInput(f"column {name!r} must hold numbers as in the pool, it holds others")
         missing = np.isnan(numbers)
-        scaled = np.clip((np.where(missing, self.mean, numbers) - self.mean) / self.scale, -self.clip, self.clip)
+        inside = np.clip(np.where(missing, self.mean, numbers), self.low, self.high)
+        scaled = (inside - self.mean) / self.scale
         return np.column_stack([scaled, missing]) if self.gaps else scaled[:, None]
 
     @property
     def fingerprint(self) -> str:
-        return repr((self.clip, self.mean, self.scale, self.gaps))
+        return repr((self.low, self.high, self.mean, self.scale, self.gaps))
 
 
 class _Values:
