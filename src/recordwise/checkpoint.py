@@ -68,6 +68,16 @@ class Checkpoint:
         return made
 
 
+class Unkept:
+    """The folder of a run that keeps nothing: killed, it starts afresh, as another run."""
+
+    def __init__(self) -> None:
+        self.run_id = uuid.uuid4().hex
+
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        return make()
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file in place in one step, so that nobody ever reads half of it."""
     partial = path.with_name(path.name + f".{os.getpid()}.part")

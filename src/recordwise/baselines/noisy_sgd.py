@@ -21,7 +21,7 @@ from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust
 from recordwise.streams import stream
 
 
-class NoisySGDHead(ClassifierMixin, BaseEstimator):
+class NoisySGDHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Softmax regression trained on Poisson batches with clipped, noised gradients.
 
     Args:

@@ -1,0 +1,155 @@
+"""The command `recordwise`: parses, calls one library function, prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from recordwise.errors import RecordwiseError
+
+app = typer.Typer(
+    name="recordwise",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="""Label public data with private records; protect every single record.
+
+    Each private record votes for the public queries nearest to it; the votes are released under differential privacy;
+    a student is trained on the labelled pool and can be published.
+
+    First visit: [bold]recordwise demo[/bold]. Your own data: write a job file (see [bold]recordwise run --help[/bold]),
+    then [bold]recordwise plan[/bold] and [bold]recordwise run job.toml[/bold].""",
+)
+ledger_app = typer.Typer(no_args_is_help=True, help="What was spent, when, on what, and what is left.")
+app.add_typer(ledger_app, name="ledger")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(help="A job file; `recordwise run --help` shows one below.")],
+    as_json: Json = False,
+) -> None:
+    """Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
+
+    Killed at any point, run the same command again: it goes on, and nothing is paid for twice.
+
+    A job file:
+
+        [private]
+        path = "records.npz"      # or .npy, .parquet, .csv, .txt, an image folder
+        labels = "y"
+
+        [public]
+        path = "pool.npz"
+
+        [privacy]
+        epsilon = 0.5
+        ledger = "ledger.sqlite"  # opened with: recordwise ledger open
+        budget = "patients-2026"
+    """
+    from recordwise.job import read_job
+    from recordwise.progress import Bars
+    from recordwise.run import run_job
+
+    outcome = run_job(read_job(job), Bars())
+    if as_json:
+        _print_json(outcome.summary.as_dict())
+        return
+    typer.echo(outcome.summary.as_text())
+    typer.echo(f"report: {outcome.folder / 'report.html'}")
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the page; report.html in the folder otherwise.")
+    ] = None,
+) -> None:
+    """Write a run's report page again from its summary."""
+    from recordwise.report import Summary, write_report
+
+    page = out or folder / "report.html"
+    write_report(Summary.read(folder / "summary.json"), page)
+    typer.echo(str(page))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("demo-report"),
+    seed: Annotated[int, typer.Option(help="Seeds the split, the clusters and the student, never the noise.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Label scikit-learn's digits privately at several epsilons, and write a report."""
+    from recordwise.demo import run_demo
+    from recordwise.progress import Bars
+
+    outcome = run_demo(out, seed=seed, progress=Bars())
+    if as_json:
+        _print_json(outcome.as_dict())
+        return
+    typer.echo(outcome.as_text())
+
+
+@ledger_app.command("open")
+def ledger_open(
+    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    budget: Annotated[str, typer.Option(help="A name for the records it protects: one budget per set of records.")],
+    epsilon: Annotated[float, typer.Option(help="What all releases together may cost.")],
+    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+) -> None:
+    """Open a budget. Its terms never change afterwards."""
+    from recordwise.privacy.ledger import Ledger
+
+    opened = Ledger.open(place).open_budget(budget, epsilon=epsilon, delta=delta, neighbours=neighbours)  # type: ignore[arg-type]
+    typer.echo(
+        f"budget {opened.name!r}: epsilon {float(opened.epsilon):g}, delta {float(opened.delta):g}, {opened.neighbours}"
+    )
+
+
+@ledger_app.command("show")
+def ledger_show(
+    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    budget: Annotated[str | None, typer.Option(help="One budget only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show budgets and their history. Reading changes nothing."""
+    from recordwise.privacy.ledger import Ledger
+    from recordwise.report.ledger import ledger_as_dict, ledger_as_text
+
+    ledger = Ledger.open(place, read_only=True)
+    if as_json:
+        _print_json(ledger_as_dict(ledger, budget))
+        return
+    typer.echo(ledger_as_text(ledger, budget))
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, indent=2))
+
+
+def main() -> None:
+    """Run the command; a mistake ends in one line on standard error and an exit code of its kind."""
+    try:
+        app(standalone_mode=False)
+    except RecordwiseError as error:
+        print(f"recordwise: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("recordwise: interrupted; run the same command again to go on", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,339 @@
+"""The method, from private records to a student, in its seven steps.
+
+1 represent   pool and records, by an encoder that is a function of the public pool alone
+2 ask         s queries of the pool: cluster centres first, later what the student is least sure of
+3 publish     encoder, queries and protocol are fixed before any record is looked at
+4 vote        each record picks its k nearest queries              (private, never leaves this step)
+5 release     the votes' tally, through a protocol, paid for in the ledger
+6 decode      a label, soft label and confidence per query         (free: post-processing)
+7 teach       a student on the pool with its queries' labels       (free: post-processing)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from recordwise.arrays import Ints, digest
+from recordwise.checkpoint import Checkpoint, Unkept
+from recordwise.data import Samples, refuse_overlap, rows
+from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.errors import InvalidInput
+from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
+from recordwise.planner import recommend_queries
+from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
+from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.progress import Progress, Silent
+from recordwise.protocols.packed import pack, unpack
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.terms import Mechanism, Terms
+from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.students import class_probabilities, student_from, teach
+from recordwise.tally import Release
+from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
+
+CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round's public outcome: what was asked, what was released, what was made of it."""
+
+    queries: Queries
+    release: Release
+    labels: Labels
+
+
+class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+    """A classifier taught by private records, safe to publish with the sentence in `guarantee_`.
+
+    Guarantees:
+      - everything `fit` leaves behind is a function of the public pool and of releases that cost at most
+        (epsilon, delta) for any one private record;
+      - a mistake in the arguments is refused before anything is spent.
+
+    The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`.
+
+    Args:
+      epsilon: The privacy budget of the whole fit, all rounds together.
+      delta: Zero for pure differential privacy.
+      neighbours: "replace" (one record by another) or "add-remove".
+      trust: Who is trusted with votes: "central".
+      mechanism: "auto", "laplace", "permute-and-flip" or "gaussian".
+      num_queries: How many queries a round asks, or "auto" for the planner's choice.
+      votes_per_record: How many queries each record votes for (k).
+      labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
+      classes: The public list of classes; None reads it off `y`.
+      rounds: How many times queries are asked; each round costs an equal share of the budget.
+      metric: "euclidean" or "cosine".
+      encoder: A name ("auto", "scaler", "pca", "hog", "text", "table"), a scikit-learn transformer or a torch module.
+      decoder: How labels are read off the noisy tally; "auto" follows the evidence in the documentation.
+      min_confidence: Queries whose label is less sure than this are left out of the student's training.
+      student: A name ("linear", "mlp"), a scikit-learn classifier or a torch module.
+      student_input: "vectors" (what the encoder makes) or "samples" (the raw pool).
+      expected_records: A public guess of the number of records; needed for num_queries="auto" under add-remove, where
+        their number is private.
+      ledger: Path or URL of the ledger that pays; None keeps no account beyond this fit.
+      budget: The ledger's budget to charge.
+      run_dir: A folder that lets a killed fit go on where it was, without a second charge.
+      noise: Where the privacy noise comes from; None is the operating system. A seeded source is for experiments:
+        everything it touches is marked not private.
+      progress: Shows the steps as they go.
+      random_state: Seeds clustering and the student, never the noise.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        neighbours: str = "replace",
+        trust: str = "central",
+        mechanism: str = "auto",
+        num_queries: int | str = "auto",
+        votes_per_record: int = 1,
+        labels_per_record: int = 1,
+        classes: ArrayLike | None = None,
+        rounds: int = 1,
+        metric: str = "euclidean",
+        encoder: Any = "auto",
+        decoder: str = "auto",
+        min_confidence: float = 0.0,
+        student: Any = "linear",
+        student_input: str = "vectors",
+        expected_records: int | None = None,
+        ledger: str | Path | None = None,
+        budget: str = "default",
+        run_dir: str | Path | None = None,
+        noise: Noise | None = None,
+        progress: Progress | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.trust = trust
+        self.mechanism = mechanism
+        self.num_queries = num_queries
+        self.votes_per_record = votes_per_record
+        self.labels_per_record = labels_per_record
+        self.classes = classes
+        self.rounds = rounds
+        self.metric = metric
+        self.encoder = encoder
+        self.decoder = decoder
+        self.min_confidence = min_confidence
+        self.student = student
+        self.student_input = student_input
+        self.expected_records = expected_records
+        self.ledger = ledger
+        self.budget = budget
+        self.run_dir = run_dir
+        self.noise = noise
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
+        """Label the public pool with the private records (X, y), and teach a student on it."""
+        terms = self._terms()
+        progress = self.progress or Silent()
+        noise = SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
+        self.classes_, labels = self._labels(X, y)
+        if self.student_input not in ("vectors", "samples"):
+            raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
+        refuse_overlap(X_public, X)
+        folder = self._folder(X_public)
+
+        # 1 represent
+        with progress.step("represent", 1):
+            self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
+            pool = encode(self.encoder_, X_public)
+
+        ballot = Ballot(
+            num_queries=self._num_queries(terms, num_records=len(labels), pool_size=len(pool)),
+            num_classes=len(self.classes_),
+            votes_per_record=self.votes_per_record,
+            labels_per_record=self.labels_per_record,
+        )
+        protocols = terms.protocols(ballot)
+        self.guarantee_ = replace(terms.guarantee(protocols), private=noise.private)
+        till = self._till(folder, noise)
+        material = pool if self.student_input == "vectors" else X_public
+
+        self.rounds_: list[Round] = []
+        for number, protocol in enumerate(protocols, start=1):
+            # 2 ask, 3 publish
+            with progress.step(f"ask (round {number})", 1):
+                queries = folder.keep(f"queries-{number}", partial(self._ask, pool, material, ballot.num_queries))
+                graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+
+            # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
+            def produce(queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
+                votes = self._vote(X, labels, queries, ballot, progress)
+                return pack(protocol.server([protocol.client(votes, noise)], noise))
+
+            release = unpack(till(number, protocol, produce))
+
+            # 6 decode
+            decoded = decode(
+                release,
+                sizes=queries.sizes,
+                graph=graph,
+                decoder=self.decoder,
+                num_records=len(labels) if terms.neighbours is Neighbours.REPLACE else None,
+            )
+            self.rounds_.append(Round(queries, release, decoded.abstain_below(self.min_confidence)))
+
+            # 7 teach
+            with progress.step(f"teach (round {number})", 1):
+                self._teach(material)
+
+        self.hashes_ = {"pool": fingerprint(X_public), "encoder": fingerprint(self.encoder_)}
+        for number, one in enumerate(self.rounds_, start=1):
+            self.hashes_[f"queries, round {number}"] = digest(one.queries.vectors)
+        return self
+
+    def predict(self, X: Samples) -> NDArray[Any]:
+        """The student's class for each sample; a 0/1 matrix of classes where a record may have several."""
+        check_is_fitted(self, "student_")
+        predicted = np.asarray(self.student_.predict(self._material(X)))
+        return predicted if predicted.ndim == 2 else self.classes_[predicted]
+
+    def predict_proba(self, X: Samples) -> NDArray[np.float64]:
+        """(n, C) the student's probabilities, in the order of `classes_`."""
+        check_is_fitted(self, "student_")
+        return class_probabilities(self.student_, self._material(X), len(self.classes_))
+
+    def published(self) -> PrivateDistiller:
+        """This classifier without what only its owner needs: where the ledger and the run lie, noise, progress."""
+        check_is_fitted(self, "student_")
+        bare = copy.copy(self)
+        bare.ledger = bare.run_dir = bare.noise = bare.progress = None
+        return bare
+
+    def _terms(self) -> Terms:
+        return Terms(
+            epsilon=exact(self.epsilon),
+            delta=exact(self.delta),
+            neighbours=one_of(Neighbours, neighbours=self.neighbours),
+            trust=one_of(Trust, trust=self.trust),
+            mechanism=one_of(Mechanism, mechanism=self.mechanism),
+            rounds=self.rounds,
+        )
+
+    def _labels(self, X: Samples, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The public list of classes, and the records' labels as numbers in it: (n,), or (n, C) zeros and ones."""
+        labels = np.asarray(y)
+        if len(labels) != len(X):
+            raise InvalidInput(f"y must have one label for each of the {len(X)} records, got {len(labels)}")
+        if self.labels_per_record > 1:
+            if labels.ndim != 2:
+                raise InvalidInput(
+                    f"y must be a 0/1 matrix (n, C) when a record may have several labels, got {labels.shape}"
+                )
+            classes = np.arange(labels.shape[1]) if self.classes is None else np.asarray(self.classes)
+            if len(classes) != labels.shape[1]:
+                raise InvalidInput(f"classes must be as many as the {labels.shape[1]} columns of y, got {len(classes)}")
+            return classes, labels
+        if labels.ndim != 1:
+            raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
+        classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
+        numbers = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
+        unknown = np.flatnonzero(classes[numbers] != labels)
+        if len(unknown):
+            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown[0]]!r}")
+        return classes, numbers
+
+    def _folder(self, X_public: Samples) -> Checkpoint | Unkept:
+        if self.run_dir is None:
+            return Unkept()
+        facts = {
+            name: value if isinstance(value, str | int | float | bool | None) else repr(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in ("ledger", "run_dir", "noise", "progress")
+        }
+        return Checkpoint.open(self.run_dir, {**facts, "pool": fingerprint(X_public)})
+
+    def _till(
+        self, folder: Checkpoint | Unkept, noise: Noise
+    ) -> Callable[[int, Protocol[Any], Callable[[], bytes]], bytes]:
+        """How a release is paid for: by the ledger, or by nobody where none is kept."""
+        if self.ledger is None:
+            return lambda number, protocol, produce: produce()
+        ledger = Ledger.open(self.ledger)
+
+        def pay(number: int, protocol: Protocol[Any], produce: Callable[[], bytes]) -> bytes:
+            promised = replace(protocol.guarantee, private=noise.private)  # the ledger refuses what is not private
+            return ledger.release(self.budget, f"{folder.run_id}/round-{number}", protocol.event, promised, produce)
+
+        return pay
+
+    def _fit_encoder(self, X_public: Samples) -> Any:
+        return clone(encoder_from(self.encoder, X_public, seed=self.random_state), safe=False).fit(X_public)
+
+    def _num_queries(self, terms: Terms, *, num_records: int, pool_size: int) -> int:
+        if self.num_queries != "auto":
+            return self.num_queries  # type: ignore[return-value]  # the ballot checks it
+        if self.expected_records is None and terms.neighbours is Neighbours.ADD_REMOVE:
+            raise InvalidInput(
+                "num_queries='auto' needs expected_records under add-remove, where the number of records is private"
+            )
+        return recommend_queries(
+            terms,
+            num_records=self.expected_records or num_records,
+            pool_size=pool_size,
+            num_classes=len(self.classes_),
+            votes_per_record=self.votes_per_record,
+            labels_per_record=self.labels_per_record,
+        )
+
+    def _ask(self, pool: NDArray[np.float32], material: Samples, num_queries: int) -> Queries:
+        metric = one_of(Metric, metric=self.metric)
+        if not self.rounds_:
+            return KMeansQueries(num_queries=num_queries, seed=self.random_state, metric=metric).ask(pool)
+        unsure = class_probabilities(self.student_, material, len(self.classes_))
+        seed = self.random_state + len(self.rounds_)
+        return UncertainQueries(num_queries=num_queries, seed=seed, metric=metric).ask(pool, unsure)
+
+    def _vote(self, X: Samples, labels: NDArray[Any], queries: Queries, ballot: Ballot, progress: Progress) -> Votes:
+        picks, classes = [], []
+        with progress.step("vote", len(labels)) as advance:
+            for start in range(0, len(labels), CHUNK):
+                some = slice(start, start + CHUNK)
+                vectors = encode(self.encoder_, rows(X, some))
+                votes = cast_votes(vectors, labels[some], queries.vectors, ballot, metric=queries.metric)
+                picks.append(votes.queries)
+                classes.append(votes.labels)
+                advance(len(votes))
+        return Votes(ballot, np.concatenate(picks), np.concatenate(classes))
+
+    def _teach(self, material: Samples) -> None:
+        """Give every pool sample the labels of its queries, one per round, and train on them."""
+        multi_label = self.labels_per_record > 1
+        chances = np.zeros((len(material), len(self.classes_)))
+        weights = np.zeros(len(material))
+        for one in self.rounds_:
+            owner = one.queries.owner
+            weight = np.where(owner != NOBODY, (one.labels.confidence * one.labels.answered)[owner], 0.0)
+            chances += weight[:, None] * one.labels.soft[owner]
+            weights += weight
+        labelled = weights > 0
+        chances[labelled] /= weights[labelled, None]
+        self.pool_chances_ = chances
+        self.pool_labels_: Ints = np.where(labelled, chances.argmax(axis=1), ABSTAIN)
+        self.pool_confidence_ = weights / len(self.rounds_)
+        student = student_from(self.student, seed=self.random_state)
+        self.student_ = teach(student, material, chances, weights=weights, multi_label=multi_label)
+
+    def _material(self, X: Samples) -> Samples:
+        return encode(self.encoder_, X) if self.student_input == "vectors" else X

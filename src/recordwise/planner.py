@@ -1,0 +1,233 @@
+"""What a run will be worth, before anything is spent.
+
+Nothing private is looked at: a made-up world with the same number of records, classes and queries, and clusters as pure
+as the user guesses, goes through the real protocol's noise and the real decoder a few times. The world is a mixture of
+bell curves, several to a class, drawn together until clusters of it are as pure as the guess; so it also says what
+becomes of purity when more or fewer queries are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from recordwise.arrays import Ints
+from recordwise.errors import InvalidInput, whole
+from recordwise.labels import decode, neighbour_graph
+from recordwise.privacy.noise import Noise, Normal, SeededNoise
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.terms import Terms
+from recordwise.queries import KMeansQueries
+from recordwise.streams import stream
+from recordwise.tally import Release, Tally
+from recordwise.votes import Ballot, nearest_queries
+
+PURITY, AT = 0.85, 10  # the guess when nobody makes one: clusters 85 % pure at ten queries per class
+DIM, MODES = 6, 4  # of the made-up world: dimensions, and bell curves per class
+POOL, RECORDS = 3_000, 6_000  # its samples; counts are then drawn for the real number of records
+DRAWS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What to expect of one choice of queries.
+
+    Attributes:
+      label_accuracy: Share of the pool that gets its right label, on average over runs.
+      spread: Its standard deviation from run to run.
+      without_noise: The same with no noise: what the clusters allow.
+      noise_std: Of a released count.
+      votes_per_query: Votes that a query gets on average.
+    """
+
+    num_queries: int
+    votes_per_record: int
+    label_accuracy: float
+    spread: float
+    without_noise: float
+    noise_std: float
+    votes_per_query: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Predictions for several choices, and the one to take."""
+
+    recommended: Prediction
+    considered: tuple[Prediction, ...]
+
+
+def predict(
+    terms: Terms,
+    ballot: Ballot,
+    *,
+    num_records: int,
+    purity: float = PURITY,
+    at_queries: int | None = None,
+    pool_size: int = POOL,
+    seed: int = 0,
+) -> Prediction:
+    """The label accuracy to expect, with its spread.
+
+    Args:
+      num_records: How many records will vote, or a public guess.
+      purity: A public guess: the share of a query's records that carry its commonest class.
+      at_queries: The number of queries that the guess is about; ten per class when None.
+      pool_size: Clusters of few pool samples are less even; a large pool counts as POOL.
+    """
+    whole(num_records=num_records, pool_size=pool_size)
+    at_queries = AT * ballot.num_classes if at_queries is None else at_queries
+    world = _world(ballot.num_classes, purity, at_queries, seed)
+    return _measure(world, terms, ballot, num_records, min(pool_size, POOL), seed)
+
+
+def plan(
+    terms: Terms,
+    *,
+    num_records: int,
+    num_classes: int,
+    labels_per_record: int = 1,
+    num_queries: Sequence[int] | None = None,
+    votes_per_record: Sequence[int] = (1, 2),
+    purity: float = PURITY,
+    at_queries: int | None = None,
+    pool_size: int = POOL,
+    seed: int = 0,
+) -> Plan:
+    """Predictions for each s and k asked about; recommended is the most accurate, fewer queries among equals."""
+    sizes = _candidates(num_classes, pool_size) if num_queries is None else num_queries
+    predictions = []
+    for votes in votes_per_record:
+        for size in sizes:
+            if votes <= size <= min(pool_size, POOL):
+                ballot = Ballot(
+                    num_queries=size,
+                    num_classes=num_classes,
+                    votes_per_record=votes,
+                    labels_per_record=labels_per_record,
+                )
+                predictions.append(
+                    predict(
+                        terms,
+                        ballot,
+                        num_records=num_records,
+                        purity=purity,
+                        at_queries=at_queries,
+                        pool_size=pool_size,
+                        seed=seed,
+                    )
+                )
+    if not predictions:
+        raise InvalidInput(f"num_queries must lie between k and the pool's {pool_size} samples, got {list(sizes)}")
+    best = max(prediction.label_accuracy for prediction in predictions)
+    # Half a point is within what the made-up world can tell; among equals, fewer queries cost clients less.
+    as_good = [prediction for prediction in predictions if prediction.label_accuracy >= best - 0.005]
+    recommended = min(as_good, key=lambda prediction: (prediction.votes_per_record, prediction.num_queries))
+    return Plan(recommended=recommended, considered=tuple(predictions))
+
+
+@lru_cache(maxsize=64)
+def recommend_queries(
+    terms: Terms, *, num_records: int, pool_size: int, num_classes: int, votes_per_record: int, labels_per_record: int
+) -> int:
+    """How many queries to ask when nobody says; the guesses behind it are the planner's defaults."""
+    found = plan(
+        terms,
+        num_records=num_records,
+        num_classes=num_classes,
+        labels_per_record=labels_per_record,
+        votes_per_record=(votes_per_record,),
+        pool_size=pool_size,
+    )
+    return found.recommended.num_queries
+
+
+def _candidates(num_classes: int, pool_size: int) -> list[int]:
+    """From one query per class up to fifty; a query should own a few pool samples."""
+    most = max(num_classes, min(pool_size, POOL) // 5)
+    sizes = [num_classes * factor for factor in (1, 2, 4, 7, 10, 20, 50)]
+    return [size for size in sizes if size <= most] or [min(num_classes, pool_size)]
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """Made-up samples with classes: a pool to be labelled and records that vote."""
+
+    pool: NDArray[np.float32]
+    pool_classes: Ints
+    records: NDArray[np.float32]
+    record_classes: Ints
+    num_classes: int
+
+
+@lru_cache(maxsize=16)
+def _world(num_classes: int, purity: float, at_queries: int, seed: int) -> _World:
+    """Spread the bell curves apart until k-means clusters are as pure as the guess."""
+    if not 1 / num_classes < purity <= 1:
+        raise InvalidInput(f"purity must lie in (1/{num_classes}, 1], got {purity!r}")
+    at_queries = max(2, min(at_queries, POOL // 5))
+    narrow, wide = 0.0, 16.0
+    for _ in range(9):
+        middle = (narrow + wide) / 2
+        world = _draw(num_classes, middle, seed)
+        owner = KMeansQueries(num_queries=at_queries, seed=seed).ask(world.pool[:1000]).owner
+        cells = np.zeros((at_queries, num_classes))
+        np.add.at(cells, (owner, world.pool_classes[:1000]), 1)
+        narrow, wide = (middle, wide) if cells.max(axis=1).sum() / 1000 < purity else (narrow, middle)
+    return _draw(num_classes, wide, seed)
+
+
+def _draw(num_classes: int, apart: float, seed: int) -> _World:
+    rng = stream(seed, "planner", "world")
+    centres = apart * rng.normal(size=(num_classes, MODES, DIM))
+    classes = rng.integers(num_classes, size=POOL + RECORDS)
+    samples = centres[classes, rng.integers(MODES, size=len(classes))] + rng.normal(size=(len(classes), DIM))
+    vectors = samples.astype(np.float32)
+    return _World(vectors[:POOL], classes[:POOL], vectors[POOL:], classes[POOL:], num_classes)
+
+
+def _measure(world: _World, terms: Terms, ballot: Ballot, num_records: int, pool_size: int, seed: int) -> Prediction:
+    pool, truth = world.pool[:pool_size], world.pool_classes[:pool_size]
+    queries = KMeansQueries(num_queries=ballot.num_queries, seed=seed).ask(pool)
+    graph = neighbour_graph(pool, queries.vectors)
+    picks = nearest_queries(world.records, queries.vectors, ballot.votes_per_record)
+    cells = np.zeros((ballot.num_queries, ballot.num_classes))
+    np.add.at(cells, (picks, world.record_classes[:, None]), 1)
+    protocol = terms.protocols(ballot)[0]
+    rng, noise = stream(seed, "planner", "counts"), SeededNoise(seed)
+    right, exact = [], []
+    for _ in range(DRAWS):
+        counts = rng.poisson(cells * (num_records / len(world.records)))
+        labels = decode(_release(protocol, counts, num_records, noise), sizes=queries.sizes, graph=graph)
+        right.append(float((labels.hard[queries.owner] == truth).mean()))
+        exact.append(float((counts.argmax(axis=1)[queries.owner] == truth).mean()))
+    return Prediction(
+        num_queries=ballot.num_queries,
+        votes_per_record=ballot.votes_per_record,
+        label_accuracy=float(np.mean(right)),
+        spread=float(np.std(right, ddof=1)),
+        without_noise=float(np.mean(exact)),
+        noise_std=protocol.noise_std(num_records),
+        votes_per_query=num_records * ballot.votes_per_record / ballot.num_queries,
+    )
+
+
+def _release(protocol: Protocol[Any], counts: Ints, num_records: int, noise: Noise) -> Release:
+    """A release of made-up counts, with the protocol's own noise; records have one label each in the made-up world."""
+    if isinstance(protocol, CentralPermuteAndFlip):
+        return protocol.server([ExactCounts(counts)], noise)
+    ballot = replace(protocol.ballot, labels_per_record=1)
+    promise = replace(protocol.guarantee, private=False)
+    if isinstance(protocol, CentralLaplace | CentralGaussian):
+        noisy = (counts + protocol.law.sample(counts.shape, noise)).astype(np.float64)
+        return Tally(ballot, promise, noisy, protocol.law)
+    std = protocol.noise_std(num_records)
+    drawn = std * ndtri((noise.words(counts.size) + 0.5) / 2**64).reshape(counts.shape)
+    return Tally(ballot, promise, counts + drawn, Normal(std))

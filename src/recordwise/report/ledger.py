@@ -1,0 +1,66 @@
+"""The ledger, as words for a person and as plain values for a machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recordwise.privacy.ledger import Ledger
+
+
+def ledger_as_dict(ledger: Ledger, budget: str | None = None) -> dict[str, Any]:
+    """Budgets with their terms, what is spent and left, and their releases, oldest first."""
+    names = [budget] if budget is not None else [held.name for held in ledger.budgets()]
+    return {"budgets": {name: _budget(ledger, name) for name in names}}
+
+
+def ledger_as_text(ledger: Ledger, budget: str | None = None) -> str:
+    """The same, as tables."""
+    books = ledger_as_dict(ledger, budget)["budgets"]
+    if not books:
+        return "no budget is open in this ledger"
+    return "\n\n".join(_table(name, book) for name, book in books.items())
+
+
+def _budget(ledger: Ledger, name: str) -> dict[str, Any]:
+    terms, history = ledger.budget(name), ledger.history(name)
+    spent = history[-1].spent if history else 0
+    return {
+        "epsilon": float(terms.epsilon),
+        "delta": float(terms.delta),
+        "neighbours": str(terms.neighbours),
+        "unit": str(terms.unit),
+        "trust": str(terms.trust),
+        "spent": float(spent),
+        "left": float(terms.epsilon - spent),
+        "releases": [
+            {
+                "key": entry.key,
+                "time": entry.time.isoformat(timespec="seconds"),
+                "event": type(entry.event).__name__,
+                "trust": str(entry.guarantee.trust),
+                "cost": float(entry.cost),
+                "spent": float(entry.spent),
+                "sha256": entry.digest,
+                "bytes": entry.size,
+                "note": entry.note,
+            }
+            for entry in history
+        ],
+    }
+
+
+def _table(name: str, book: dict[str, Any]) -> str:
+    delta = f", delta {book['delta']:.3g}" if book["delta"] else ""
+    lines = [
+        f"budget {name!r}: epsilon {book['spent']:.4g} of {book['epsilon']:.4g} spent, {book['left']:.4g} left"
+        f"{delta} (one {book['unit']}, {book['neighbours']}, {book['trust']} trust)"
+    ]
+    if not book["releases"]:
+        return lines[0] + "\n  nothing released yet"
+    lines.append(f"  {'time (UTC)':<20} {'cost':>8} {'total':>8}  {'mechanism':<22} release")
+    lines += [
+        f"  {entry['time'][:19].replace('T', ' '):<20} {entry['cost']:>8.4g} {entry['spent']:>8.4g}  "
+        f"{entry['event']:<22} {entry['key']} {entry['note']}".rstrip()
+        for entry in book["releases"]
+    ]
+    return "\n".join(lines)

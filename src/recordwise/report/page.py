@@ -1,0 +1,137 @@
+"""One self-contained HTML page from a summary: what is protected, what it cost, what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordwise.checkpoint import write_whole
+from recordwise.report import charts
+from recordwise.report.summary import Summary
+
+HEATMAP_ROWS = 120
+
+
+def write_report(summary: Summary, path: Path) -> None:
+    """Write the page, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, render(summary).encode())
+
+
+def render(summary: Summary) -> str:
+    """The page as HTML: no script, no outside font, no request to anywhere."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("recordwise.report"),
+        autoescape=select_autoescape(["html", "j2"], default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["colour"] = charts.colour
+    return environment.get_template("page.html.j2").render(
+        run=summary, pictures=_pictures(summary), facts=_facts(summary)
+    )
+
+
+def _facts(summary: Summary) -> list[tuple[str, str, str]]:
+    """(value, unit, meaning) of the figures at the top."""
+    first = summary.rounds[0]
+    delta = float(summary.guarantee["delta"])
+    facts = [
+        (f"{float(summary.guarantee['epsilon']):.3g}", "ε", "privacy cost of the whole run, for any one record"),
+        ("0" if delta == 0 else f"{delta:.1g}", "δ", "pure" if delta == 0 else "probability outside the bound"),
+        (f"{summary.pool_size - summary.abstained:,}", f"of {summary.pool_size:,}", "pool samples labelled"),
+        (f"{100 * float(np.mean(first['confidence'])):.0f}", "%", "mean confidence of a query's label"),
+    ]
+    if summary.test_accuracy is not None:
+        facts.append((f"{100 * summary.test_accuracy:.1f}", "%", "of the test set right: the student"))
+    return facts
+
+
+def _pictures(summary: Summary) -> list[dict[str, str]]:
+    pictures = []
+    if summary.comparison:
+        series: dict[str, list[tuple[float, float, float]]] = {}
+        for row in summary.comparison:
+            series.setdefault(row["method"], []).append((row["epsilon"], row["accuracy"], row["spread"]))
+        pictures.append(
+            {
+                "title": "Accuracy and privacy",
+                "svg": charts.curves(series, x_label="epsilon", y_label="test accuracy"),
+                "note": "A point is the mean over several students; the band is one standard deviation each way.",
+            }
+        )
+    first = summary.rounds[0]
+    if "gaps" in first:
+        pictures.append(_gap_picture(summary, first))
+        pictures.append(_tally_picture(summary, first))
+    pictures.append(_confidence_picture(first))
+    return pictures
+
+
+def _gap_picture(summary: Summary, one: Any) -> dict[str, str]:
+    noise = one["noise_std"]
+    points = [
+        (
+            gap / noise,
+            confidence,
+            size,
+            label,
+            f"query {query}: {_name(summary, label)}, {100 * confidence:.0f} % sure, "
+            f"gap {gap:.0f} votes, {size} pool samples",
+        )
+        for query, (gap, confidence, size, label) in enumerate(
+            zip(one["gaps"], one["confidence"], one["sizes"], one["labels"], strict=True)
+        )
+    ]
+    return {
+        "title": "Count gaps and confidence",
+        "svg": charts.scatter(
+            points,
+            x_label="noisy gap between the two largest counts, in standard deviations of the noise",
+            y_label="confidence",
+            mark_x=2.0,
+        ),
+        "note": f"A dot is a query, its area the pool samples it stands for. One standard deviation of the noise is "
+        f"{noise:.1f} votes; left of the dashed line a gap alone decides little.",
+    }
+
+
+def _tally_picture(summary: Summary, one: Any) -> dict[str, str]:
+    order = np.lexsort((-np.array(one["sizes"]), np.array(one["labels"])))
+    left_out = max(0, len(order) - HEATMAP_ROWS)
+    order = order[np.linspace(0, len(order) - 1, min(HEATMAP_ROWS, len(order))).astype(int)]
+    return {
+        "title": "The released tally",
+        "svg": charts.heatmap(
+            [one["tally"][i] for i in order],
+            rows=[f"query {i}" for i in order],
+            columns=summary.classes,
+            titles="votes, noise included",
+        ),
+        "note": "Rows are queries, ordered by the label they were given; columns are classes. This is all that "
+        "was ever released about the records." + (f" {left_out} rows are left out." if left_out else ""),
+    }
+
+
+def _confidence_picture(one: Any) -> dict[str, str]:
+    edges = np.linspace(0, 1, 11)
+    shares, _ = np.histogram(one["confidence"], bins=edges, weights=np.array(one["sizes"], dtype=float))
+    return {
+        "title": "How sure the labels are",
+        "svg": charts.bars(
+            (shares / max(1.0, shares.sum())).tolist(),
+            edges=edges.tolist(),
+            x_label="confidence of the query's label",
+            y_label="share of the pool",
+        ),
+        "note": "Computed from the known law of the noise, not from the records: it costs nothing.",
+    }
+
+
+def _name(summary: Summary, label: int) -> str:
+    return "unlabelled" if label < 0 else summary.classes[label]

@@ -1,0 +1,147 @@
+"""A run in plain numbers and words, all of it public: what the report page shows and `--json` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordwise.data import Samples
+from recordwise.distiller import PrivateDistiller, Round
+from recordwise.errors import InvalidInput
+from recordwise.privacy.ledger import Ledger
+from recordwise.report.gallery import Gallery, gallery_of
+from recordwise.report.ledger import ledger_as_dict
+from recordwise.tally import Tally
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """One run.
+
+    Attributes:
+      statement: The guarantee as one sentence.
+      guarantee: The same, as plain values.
+      settings: What was asked for.
+      rounds: Per round: queries, noise, and per query its label, confidence, pool samples and noisy gap.
+      gallery: A few pool samples of each query of the first round.
+      hashes: SHA-256 of the public inputs.
+    """
+
+    name: str
+    statement: str
+    private: bool
+    guarantee: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    classes: list[str]
+    classes_declared: bool
+    pool_size: int
+    abstained: int
+    test_accuracy: float | None
+    rounds: list[Mapping[str, Any]]
+    gallery: Gallery
+    ledger: Mapping[str, Any] | None
+    hashes: Mapping[str, str]
+    versions: Mapping[str, str]
+    created: str
+    comparison: list[Mapping[str, Any]] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=1)
+
+    @classmethod
+    def read(cls, path: Path) -> Summary:
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, json.JSONDecodeError) as fault:
+            raise InvalidInput(f"{path} is not the summary of a finished run: {fault}") from fault
+        if content.get("schema") != SCHEMA:
+            raise InvalidInput(f"{path} has schema {content.get('schema')!r}, this version reads {SCHEMA}")
+        return cls(**{**content, "gallery": Gallery(**content["gallery"])})
+
+    def as_text(self) -> str:
+        labelled = self.pool_size - self.abstained
+        lines = [self.statement, f"labelled {labelled:,} of {self.pool_size:,} pool samples"]
+        if self.test_accuracy is not None:
+            lines.append(f"student: {100 * self.test_accuracy:.1f} % right on the test set")
+        if self.ledger is not None:
+            lines += [
+                f"budget {name!r}: epsilon {budget['spent']:.4g} of {budget['epsilon']:.4g} spent"
+                for name, budget in self.ledger["budgets"].items()
+            ]
+        return "\n".join(lines)
+
+
+def summarize(
+    distiller: PrivateDistiller,
+    pool: Samples,
+    *,
+    name: str,
+    test_accuracy: float | None = None,
+    comparison: Sequence[Mapping[str, Any]] = (),
+) -> Summary:
+    """A fitted distiller's public outcome."""
+    guarantee = {key: _plain(value) for key, value in vars(distiller.guarantee_).items()}
+    asked = {key: _plain(value) for key, value in distiller.get_params(deep=False).items()}
+    for held in ("ledger", "run_dir", "noise", "progress", "classes"):
+        asked.pop(held)  # where things lie on this machine is nobody else's business
+    book = None
+    if distiller.ledger is not None:
+        book = ledger_as_dict(Ledger.open(distiller.ledger, read_only=True), distiller.budget)
+    return Summary(
+        name=name,
+        statement=str(distiller.guarantee_),
+        private=distiller.guarantee_.private,
+        guarantee=guarantee,
+        settings=asked,
+        classes=[str(label) for label in distiller.classes_],
+        classes_declared=distiller.classes is not None,
+        pool_size=len(distiller.pool_labels_),
+        abstained=int((distiller.pool_labels_ < 0).sum()),
+        test_accuracy=test_accuracy,
+        rounds=[_round(one) for one in distiller.rounds_],
+        gallery=gallery_of(pool, distiller.rounds_[0].queries, distiller.rounds_[0].labels),
+        ledger=book,
+        hashes=dict(distiller.hashes_),
+        versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
+        comparison=list(comparison),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _round(one: Round) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "queries": len(one.queries.vectors),
+        "decoder": one.labels.decoder,
+        "labels": one.labels.hard.tolist(),
+        "confidence": np.round(one.labels.confidence, 4).tolist(),
+        "sizes": one.queries.sizes.tolist(),
+    }
+    if isinstance(one.release, Tally):
+        ordered = np.sort(one.release.estimate, axis=1)
+        shown |= {
+            "noise_std": one.release.noise_std,
+            "law": type(one.release.law).__name__,
+            "gaps": np.round(ordered[:, -1] - ordered[:, -2], 2).tolist(),
+            "tally": np.round(one.release.estimate, 2).tolist(),
+        }
+    return shown
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    return float(value) if hasattr(value, "numerator") else str(value)

@@ -1,0 +1,103 @@
+"""A job file, carried out: read, distil, measure, write. Killed at any point, it goes on when it is run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from recordwise.checkpoint import write_whole
+from recordwise.data import Loaded, read
+from recordwise.distiller import PrivateDistiller
+from recordwise.errors import InvalidInput
+from recordwise.job import JobFile, Source
+from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Progress
+from recordwise.report import Summary, summarize, write_report
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a finished job left in its folder."""
+
+    folder: Path
+    distiller: PrivateDistiller
+    summary: Summary
+
+
+def run_job(job: JobFile, progress: Progress) -> Outcome:
+    """Carry a job out.
+
+    The job's folder then holds `student.joblib`, `labels.csv` (one line per pool sample), `summary.json` and
+    `report.html`: all of it public once the run's guarantee is accepted.
+    """
+    if job.out is None:
+        raise InvalidInput("a job needs a folder for its results: out")
+    private, public = _read(job.private, "private"), _read(job.public, "public")
+    test = _read(job.test, "test") if job.test else None
+    if private.labels is None:
+        raise InvalidInput("private.labels must name where the records' labels are")
+    if test is not None and test.labels is None:
+        raise InvalidInput("test.labels must name where the test labels are")
+    distiller = PrivateDistiller(
+        epsilon=job.privacy.epsilon,
+        delta=job.privacy.delta,
+        neighbours=job.privacy.neighbours,
+        trust=job.privacy.trust,
+        mechanism=job.privacy.mechanism,
+        ledger=open_ledger(job),
+        budget=job.privacy.budget,
+        run_dir=job.out,
+        progress=progress,
+        **job.method.model_dump(),
+    )
+    distiller.fit(private.samples, private.labels, X_public=public.samples)
+    accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
+    summary = summarize(distiller, public.samples, name=job.name, test_accuracy=accuracy)
+    _write(job.out, distiller, summary)
+    return Outcome(job.out, distiller, summary)
+
+
+def open_ledger(job: JobFile) -> str:
+    """The place of the ledger that pays for a job, with the job's budget open in it.
+
+    Without a ledger of its own a job gets one in its folder, with a budget of exactly what it may spend.
+    """
+    place = job.privacy.ledger or str((job.out or Path()) / "ledger.sqlite")
+    ledger = Ledger.open(place)
+    epsilon = job.privacy.budget_epsilon
+    if job.privacy.ledger is None or epsilon is not None:
+        ledger.open_budget(
+            job.privacy.budget,
+            epsilon=job.privacy.epsilon if epsilon is None else epsilon,
+            delta=job.privacy.delta if epsilon is None else job.privacy.budget_delta,
+            neighbours=job.privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
+        )
+    return place
+
+
+def _read(source: Source, section: str) -> Loaded:
+    try:
+        return read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
+    except InvalidInput as fault:
+        raise InvalidInput(f"[{section}] {fault}") from fault
+
+
+def _write(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
+    import io
+
+    import joblib
+
+    model = io.BytesIO()
+    joblib.dump(distiller.published(), model)
+    write_whole(folder / "student.joblib", model.getvalue())
+    names = np.append(distiller.classes_.astype(str), "")  # the last one is for samples left unlabelled
+    lines = ["sample,label,confidence"]
+    lines += [
+        f"{row},{names[label]},{confidence:.4f}"
+        for row, (label, confidence) in enumerate(zip(distiller.pool_labels_, distiller.pool_confidence_, strict=True))
+    ]
+    write_whole(folder / "labels.csv", ("\n".join(lines) + "\n").encode())
+    write_whole(folder / "summary.json", summary.to_json().encode())
+    write_report(summary, folder / "report.html")
