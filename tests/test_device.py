@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from fractions import Fraction
@@ -133,6 +134,18 @@ def test_a_mistake_is_one_line_and_leaves_no_message(
     assert captured.err.count("\n") == 1
     assert message in captured.err
     assert not Path("message").exists()
+
+
+def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "examples" / "device.py"
+    spec = importlib.util.spec_from_file_location("example_device", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    monkeypatch.setattr(example, "PHONES", 1_000)
+    example.main()
+    assert "1,000 answers of 9 bytes" in capsys.readouterr().out
 
 
 def test_a_task_needs_as_many_queries_as_its_ballot() -> None:
