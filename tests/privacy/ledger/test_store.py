@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -107,6 +108,23 @@ def test_a_server_that_does_not_answer_is_a_fault_of_one_line() -> None:
         Ledger.open("postgresql://me:hush@127.0.0.1:1/x")
     assert "hush" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_connection_lost_in_the_middle_of_a_release_releases_nothing(new_schema: Callable[..., str]) -> None:
+    place = new_schema("application_name=doomed")
+    ledger = Ledger.open(place)
+    ledger.open_budget("study", epsilon=1)
+
+    def produce() -> bytes:
+        with psycopg.connect(place.replace("doomed", "killer")) as connection:
+            doomed = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'doomed'"
+            assert connection.execute(doomed).fetchall() == [(True,)]
+        return b"never seen"
+
+    with pytest.raises(LedgerFault, match=r"terminating connection|closed"):
+        ledger.release("study", "round-1", Pure(TENTH), Guarantee(epsilon=TENTH), produce)
+    assert ledger.history("study") == []
+    assert ledger.release("study", "round-1", Pure(TENTH), Guarantee(epsilon=TENTH), lambda: b"seen") == b"seen"
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

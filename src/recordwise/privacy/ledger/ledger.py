@@ -140,8 +140,8 @@ class Ledger:
     def spent(self, budget: str) -> Fraction:
         """The epsilon that a budget's releases cost together, at the budget's delta."""
         with self._store.reading() as connection:
-            terms = self._budget(connection, budget)
-            return total_epsilon(self._events(connection, budget), terms.delta)
+            terms, events = self._budget(connection, budget), self._events(connection, budget)
+        return total_epsilon(events, terms.delta)
 
     def left(self, budget: str) -> Fraction:
         """A budget's epsilon less what its releases cost together."""
