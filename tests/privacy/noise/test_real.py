@@ -3,13 +3,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tape import mp
 
 from recordwise.errors import InvalidInput
-from recordwise.privacy.noise.real import exp, less, log, real
+from recordwise.privacy.noise.real import _exp, _log, exp, less, log, real
 
 rationals = st.fractions(min_value=-300, max_value=300, max_denominator=10**9)
 bits = st.sampled_from([1, 16, 64, 200, 700])
@@ -86,3 +87,15 @@ def test_floats_are_not_exactly_known_numbers():
 def test_an_exponent_beyond_all_use_is_refused():
     with pytest.raises(InvalidInput, match="exponent must lie below"):
         exp(Fraction(10**9)).bounds(64)
+
+
+def test_many_coarse_enclosures_hold():
+    """The roundings inside an enclosure show only once in thousands of numbers: so many thousands are tried."""
+    rng = np.random.default_rng(0)
+    with mpmath.workprec(120):
+        for x in rng.integers(1, 2**31, size=60_000).tolist():
+            low, high = _exp(-x, 32)
+            assert low <= mpmath.ldexp(mpmath.exp(-mpmath.ldexp(x, -32)), 32) <= high
+        for x in rng.integers(1, 2**34, size=20_000).tolist():
+            low, high = _log(x, 32)
+            assert low <= mpmath.ldexp(mpmath.log(mpmath.ldexp(x, -32)), 32) <= high
