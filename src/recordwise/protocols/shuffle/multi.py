@@ -1,0 +1,195 @@
+"""Shuffle trust, several messages per sender: discrete Laplace noise in shares, hidden in a flood that cancels.
+
+A message is a cell and a sign. Per cell each sender draws Z1, Z2 ~ NB(1/n, q) and Z3 ~ NB(shape/n, e^(-1/scale)), and
+sends x + Z1 + Z3 positive and Z2 + Z3 negative messages (Ghazi et al. 2020, 2021). The server subtracts: over n senders
+the error is exactly discrete Laplace noise. Z3 cancels; it is there because the server also sees how many messages
+there are. `privacy.flood` says how much of it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput, ProtocolFault, positive, probability, whole
+from recordwise.privacy.events import Approximate, Event
+from recordwise.privacy.flood import Flood, calibrate_flood
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
+from recordwise.protocols.protocol import Protocol
+from recordwise.tally import Tally
+from recordwise.votes.ballot import Ballot, Votes
+
+MESSAGE_BYTES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Increments:
+    """Messages of one or many senders: 2·cell for a positive one, 2·cell + 1 for a negative one.
+
+    Private before they are shuffled: shows its size only.
+
+    Attributes:
+      codes: (messages,) codes.
+      senders: How many records' senders they come from.
+    """
+
+    codes: NDArray[np.uint32]
+    senders: int
+    private: bool
+
+    def __repr__(self) -> str:
+        return f"Increments({len(self.codes):,} messages of {self.senders:,} senders)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffleMulti(Protocol[Increments]):
+    """Counts by many small messages: nearly the error of central trust, without a trusted server.
+
+    Guarantees:
+      - the shuffled batch of at least `senders` honest senders is (epsilon, delta)-DP for one record under
+        `neighbours`: epsilon and delta are split evenly over the cells that a neighbour changes;
+      - with exactly `senders` senders, every cell's error is discrete Laplace of scale
+        cells_changed / ((1 - flood_share)·epsilon); more senders only add noise;
+      - fewer than `senders` are refused.
+
+    The number of senders is public. A sender is a record: one that abstains, or was removed, still sends its noise.
+
+    Attributes:
+      senders: How many honest senders the noise is planned for.
+      flood_share: The part of epsilon spent on hiding the numbers of messages: less means less error and more messages.
+    """
+
+    ballot: Ballot
+    epsilon: Fraction
+    delta: Fraction
+    senders: int
+    flood_share: Fraction = Fraction(1, 10)
+    neighbours: Neighbours = Neighbours.REPLACE
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta", "flood_share"):
+            object.__setattr__(self, name, exact(getattr(self, name)))
+        positive(epsilon=self.epsilon)
+        probability(delta=self.delta, flood_share=self.flood_share)
+        whole(senders=self.senders)
+        if not 2 * self.ballot.num_cells <= 2**32:
+            raise InvalidInput(f"cells must be <= 2^31 to fit a message, got {self.ballot.num_cells:,}")
+
+    @property
+    def _noise_epsilon(self) -> Fraction:
+        """What one cell's discrete Laplace noise costs."""
+        return (1 - self.flood_share) * self.epsilon / self.ballot.cells_changed(self.neighbours)
+
+    @cached_property
+    def flood(self) -> Flood:
+        """The cancelling messages of one cell, summed over all senders."""
+        cells = self.ballot.cells_changed(self.neighbours)
+        return calibrate_flood(self._noise_epsilon, self.flood_share * self.epsilon / cells, self.delta / cells)
+
+    @property
+    def expected_messages(self) -> float:
+        """Messages one sender sends on average: its votes, and its shares of noise and flood in every cell."""
+        one_sign = NegativeBinomial(Fraction(1), 1 / self._noise_epsilon).mean + self.flood.mean
+        return self.ballot.cells_per_record + 2 * self.ballot.num_cells * one_sign / self.senders
+
+    def law(self, num_senders: int) -> DiscreteLaplace | PolyaDifference:
+        """The law of a cell's error when `num_senders` take part."""
+        scale = 1 / self._noise_epsilon
+        if num_senders == self.senders:
+            return DiscreteLaplace(scale)
+        return PolyaDifference(Fraction(num_senders, self.senders), scale)
+
+    @property
+    def event(self) -> Event:
+        return Approximate(self.epsilon, self.delta)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            trust=Trust.SHUFFLE,
+            honest_parties=self.senders,
+        )
+
+    def noise_std(self, num_records: int) -> float:
+        return self.law(max(num_records, self.senders)).std
+
+    def client(self, votes: Votes, noise: Noise) -> Increments:
+        """The messages of the senders of these records: shapes add up, so they are drawn together."""
+        if votes.ballot != self.ballot:
+            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        if not len(votes):
+            return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
+        positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
+        cells = np.arange(self.ballot.num_cells, dtype=np.uint32)
+        codes = np.concatenate([np.repeat(2 * cells, positives), np.repeat(2 * cells + 1, negatives)])
+        return Increments(codes, len(votes), noise.private)
+
+    def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
+        """All messages in a random order: what an honest shuffler shows the server."""
+        every = list(messages)
+        codes = np.concatenate([part.codes for part in every]) if every else np.empty(0, dtype=np.uint32)
+        shuffled = codes[permutation(len(codes), noise)]
+        private = noise.private and all(part.private for part in every)
+        return self._planned(Increments(shuffled, sum(part.senders for part in every), private))
+
+    def server(self, messages: Iterable[Increments], noise: Noise) -> Tally:
+        """The tally of a shuffled batch; in one process, of the clients' messages after shuffling them."""
+        batch = self.shuffle(messages, noise)
+        counts = np.bincount(self._checked(batch.codes), minlength=2 * self.ballot.num_cells).reshape(-1, 2)
+        return self._tally(counts[:, 0] - counts[:, 1], batch.senders, batch.private)
+
+    def simulate(self, votes: Votes, noise: Noise) -> Tally:
+        """What `server` returns for these records, by the same law, without a message being made."""
+        batch = self._planned(Increments(np.empty(0, dtype=np.uint32), len(votes), noise.private))
+        positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
+        return self._tally(positives - negatives, batch.senders, noise.private)
+
+    def to_bytes(self, messages: Increments) -> list[bytes]:
+        """Each message on its own, ready to be sealed."""
+        content = messages.codes.astype(">u4").tobytes()
+        return [content[start : start + MESSAGE_BYTES] for start in range(0, len(content), MESSAGE_BYTES)]
+
+    def from_bytes(self, messages: Iterable[bytes], *, senders: int, private: bool = True) -> Increments:
+        """The batch that a shuffler released; refuses whatever is not a message about this ballot."""
+        every = list(messages)
+        wrong = next((message for message in every if len(message) != MESSAGE_BYTES), None)
+        if wrong is not None:
+            raise ProtocolFault(f"a message must have {MESSAGE_BYTES} bytes, got {len(wrong)}")
+        codes = np.frombuffer(b"".join(every), dtype=">u4").astype(np.uint32)
+        return Increments(self._checked(codes), senders, private)
+
+    def _numbers(
+        self, counts: NDArray[np.int64], senders: int, noise: Noise
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positive and negative messages per cell, from `senders` senders who cast `counts` together."""
+        share = Fraction(senders, self.senders)
+        one_sided = NegativeBinomial(share, 1 / self._noise_epsilon)
+        cancelling = NegativeBinomial(share * self.flood.shape, self.flood.scale).sample(counts.size, noise)
+        return (
+            counts + one_sided.sample(counts.size, noise) + cancelling,
+            one_sided.sample(counts.size, noise) + cancelling,
+        )
+
+    def _planned(self, batch: Increments) -> Increments:
+        if batch.senders < self.senders:
+            raise ProtocolFault(f"a batch must come from at least {self.senders:,} senders, got {batch.senders:,}")
+        return batch
+
+    def _checked(self, codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        if codes.size and not codes.max() < 2 * self.ballot.num_cells:
+            raise ProtocolFault(f"a message must lie below {2 * self.ballot.num_cells}, got {int(codes.max())}")
+        return codes
+
+    def _tally(self, difference: NDArray[np.int64], senders: int, private: bool) -> Tally:
+        shape = (self.ballot.num_queries, self.ballot.num_classes)
+        guarantee = replace(self.guarantee, private=private)
+        return Tally(self.ballot, guarantee, difference.astype(np.float64).reshape(shape), self.law(senders))
