@@ -43,7 +43,7 @@ class TwoPoints:
 
     @property
     def rho(self) -> Fraction:
-        return self.loss**2 / 2  # Bun and Steinke 2016, Proposition 3.3
+        return self.loss**2 / 2  # Bun and Steinke 2016, Proposition 1.4
 
     def on_grid(self, step: float) -> Grid:
         loss = float(self.loss)
