@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import evidence
+from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.law import Law
 from recordwise.tally import Choices, Release
@@ -27,7 +27,7 @@ def decode_argmax(release: Release, facts: Facts) -> Labels:
     if isinstance(release, Choices):
         posterior = known.posterior()
         hard = release.chosen.astype(np.int64)
-        return Labels(hard=hard, soft=known.mix(posterior), confidence=_at(posterior, hard), decoder="argmax")
+        return Labels(hard=hard, soft=mix(posterior, known.purity), confidence=_at(posterior, hard), decoder="argmax")
     hard = release.estimate.argmax(axis=1).astype(np.int64)
     assert known.records is not None
     return Labels(

@@ -29,7 +29,7 @@ def decode_assignment(release: Release, facts: Facts) -> Labels:
     from scipy.optimize import linear_sum_assignment
 
     hard = linear_sum_assignment(known.log_likelihood, maximize=True)[1].astype(np.int64)
-    marginals = assignment_marginals(known.log_likelihood)
+    marginals, _ = all_assignments(known.log_likelihood)
     return Labels(
         hard=hard,
         soft=soft_labels(release, known, marginals),
@@ -38,45 +38,55 @@ def decode_assignment(release: Release, facts: Facts) -> Labels:
     )
 
 
-def assignment_marginals(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(C, C) probability of each pair, if an assignment's probability is proportional to the product of its weights."""
-    centred = log_weights - log_weights.max(axis=1, keepdims=True)
-    return _by_subsets(centred) if len(centred) <= EXACT_UP_TO else _by_belief_propagation(centred)
+def all_assignments(log_weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Sums over all C! assignments, each weighted by the product of its pairs' weights.
+
+    Returns:
+      (C, C) probability of each pair, and the log of the permanent (the sum of all weights).
+    """
+    top = log_weights.max(axis=1, keepdims=True)
+    solve = _by_subsets if len(log_weights) <= EXACT_UP_TO else _by_belief_propagation
+    marginals, log_permanent = solve(log_weights - top)
+    return marginals, log_permanent + float(top.sum())
 
 
-def _by_subsets(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_subsets(log_weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Exact: the first i rows use some subset of i columns. Sums over subsets from both ends meet at each row."""
     size = len(log_weights)
     subsets = np.arange(1 << size)
-    members = (subsets[:, None] >> np.arange(size)) & 1 == 1
-    before = np.full((size + 1, len(subsets)), -np.inf)  # log-sum over the ways rows 0..i-1 fill the subset
-    after = np.full((size + 1, len(subsets)), -np.inf)  # log-sum over the ways rows i..C-1 fill what is left
-    before[0, 0] = after[size, -1] = 0.0
+    with_column = [subsets[(subsets >> column) & 1 == 1] for column in range(size)]
+    before = np.full((size + 1, len(subsets)), -np.inf)  # log-sum over the ways the rows above fill the subset
+    before[0, 0] = 0.0
     for row in range(size):
-        for column in range(size):
-            larger = subsets[members[:, column]]
+        for column, larger in enumerate(with_column):
             ways = before[row, larger ^ (1 << column)] + log_weights[row, column]
             before[row + 1, larger] = np.logaddexp(before[row + 1, larger], ways)
+    total = before[size, -1]
+    after = np.full(len(subsets), -np.inf)  # log-sum over the ways the rows below fill the rest
+    after[-1] = 0.0
     marginals = np.zeros((size, size))
     for row in reversed(range(size)):
-        for column in range(size):
-            larger = subsets[members[:, column]]
+        below, after = after, np.full(len(subsets), -np.inf)
+        for column, larger in enumerate(with_column):
             smaller = larger ^ (1 << column)
-            ways = after[row + 1, larger] + log_weights[row, column]
-            after[row, smaller] = np.logaddexp(after[row, smaller], ways)
-            marginals[row, column] = np.exp(_logsumexp(before[row, smaller] + ways) - before[size, -1])
-    return marginals
+            ways = below[larger] + log_weights[row, column]
+            after[smaller] = np.logaddexp(after[smaller], ways)
+            marginals[row, column] = np.exp(before[row, smaller] + ways - total).sum()
+    return marginals, float(total)
 
 
-def _by_belief_propagation(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Approximate: the fixed point of sum-product for the permanent (Huang and Jebara 2009), damped."""
-    from_row, from_column = np.zeros_like(log_weights), np.zeros_like(log_weights)  # log-odds that the others leave
+def _by_belief_propagation(log_weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Approximate: sum-product for the permanent (Huang and Jebara 2009), damped; the permanent is Bethe's."""
+    from_row, from_column = np.zeros_like(log_weights), np.zeros_like(log_weights)  # log-odds of a pair
     for _ in range(ROUNDS):
         from_row = (from_row - _log_sum_of_others(log_weights + from_column, axis=1)) / 2
         from_column = (from_column - _log_sum_of_others(log_weights + from_row, axis=0)) / 2
-    odds = log_weights + from_row + from_column
-    marginals = np.exp(-np.logaddexp(0.0, -odds))
-    return np.asarray(marginals / marginals.sum(axis=1, keepdims=True))
+    log_odds = log_weights + from_row + from_column
+    rows = np.logaddexp.reduce(log_weights + from_column, axis=1)
+    columns = np.logaddexp.reduce(log_weights + from_row, axis=0)
+    log_permanent = rows.sum() + columns.sum() - np.logaddexp(0.0, log_odds).sum()
+    marginals = np.exp(-np.logaddexp(0.0, -log_odds))
+    return np.asarray(marginals / marginals.sum(axis=1, keepdims=True)), float(log_permanent)
 
 
 def _log_sum_of_others(logs: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
@@ -89,8 +99,3 @@ def _log_sum_of_others(logs: NDArray[np.float64], axis: int) -> NDArray[np.float
         np.concatenate([nothing, left[..., :-1]], axis=-1), np.concatenate([right[..., 1:], nothing], axis=-1)
     )
     return np.moveaxis(others, -1, axis)
-
-
-def _logsumexp(logs: NDArray[np.float64]) -> float:
-    top = logs.max()
-    return float(top) if np.isneginf(top) else float(top + np.log(np.exp(logs - top).sum()))

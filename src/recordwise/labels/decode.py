@@ -13,6 +13,7 @@ from recordwise.labels.assignment import decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import decode_field
 from recordwise.labels.labels import Labels
+from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.labels.smoothing import decode_smoothing
@@ -26,6 +27,7 @@ _DECODERS: dict[str, Decoder] = {
     "argmax": decode_argmax,
     "assignment": decode_assignment,
     "field": decode_field,
+    "matching": decode_matching,
     "posterior": decode_posterior,
     "smoothing": decode_smoothing,
 }
@@ -50,8 +52,8 @@ def decode(
     Args:
       sizes: (s,) how many pool samples belong to each query.
       graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
-      decoder: One of DECODERS; "auto" is the field (docs/concepts/decoding.md has the evidence). Ballots with several
-        labels per record are always decoded as sets.
+      decoder: One of DECODERS; "auto" is the field, or the matching when there are as many queries as classes
+        (docs/concepts/decoding.md has the evidence). Ballots with several labels per record are decoded as sets.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
@@ -63,7 +65,9 @@ def decode(
         if decoder != AUTO or isinstance(release, Choices):
             raise InvalidInput(f"several labels per record are decoded as sets of a tally: decoder must be {AUTO!r}")
         return decode_sets(release, facts)
-    return (decode_field if decoder == AUTO else _DECODERS[decoder])(release, facts)
+    if decoder == AUTO:
+        decoder = "matching" if release.ballot.num_queries == release.ballot.num_classes else "field"
+    return _DECODERS[decoder](release, facts)
 
 
 def _match(release: Release, facts: Facts) -> None:

@@ -25,7 +25,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, softmax
+from recordwise.labels.purity import Evidence, evidence, mix, softmax
 from recordwise.tally import Release
 
 COUPLING = 1.5  # in units of the critical coupling
@@ -50,6 +50,8 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
     """(s, C) probability of each label of each query."""
     num_queries, num_classes = known.log_likelihood.shape
     strength = coupling * critical_coupling(num_classes) * facts.affinity
+    if num_queries <= num_classes:
+        strength = np.zeros_like(strength)  # one query per class, or less: neighbours have different labels
     expected, give = _expected_shares(known, facts)
     tilt = np.zeros(num_classes)
     posterior = np.full((num_queries, num_classes), 1 / num_classes)
@@ -57,7 +59,7 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
         grown = min(1.0, 2 * (step + 1) / STEPS)
         logits = known.log_likelihood + tilt + grown * (strength @ posterior)
         posterior = (posterior + softmax(logits)) / 2
-        shares = facts.query_shares @ known.mix(posterior)
+        shares = facts.query_shares @ mix(posterior, known.purity)
         tilt = (tilt + BALANCE_STEP * np.log(expected / shares)) / (1 + BALANCE_STEP * give)
         tilt -= tilt.mean()
     return posterior

@@ -10,7 +10,7 @@ likeliest label is the largest cell.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from recordwise.privacy.noise.law import Law
 from recordwise.tally import Choices, Release, Tally
 
 PURITIES = 9
+LEARNING_STEPS = 20
 STRENGTHS = np.geomspace(0.25, 16, 7)  # records per query, in scales, that are tried when their number is not known
 
 
@@ -30,37 +31,66 @@ class Evidence:
     """What a release says about each query on its own.
 
     Attributes:
-      log_likelihood: (s, C) of the release, for each label the query may have, purity averaged out.
-      purity: (s, C) the expected purity, for each label the query may have.
+      by_purity: (s, C, R) log-likelihood of the release, for each label and purity that the query may have.
+      purities: (R,) the purities tried.
       records: (s,) about how many records voted for the query; None when that is not known.
       class_shares: (C,) about how common each class is among the records.
       class_variance: The variance of `class_shares` that is due to noise.
     """
 
-    log_likelihood: NDArray[np.float64]
-    purity: NDArray[np.float64]
+    by_purity: NDArray[np.float64]
+    purities: NDArray[np.float64]
     records: NDArray[np.float64] | None
     class_shares: NDArray[np.float64]
     class_variance: float
+
+    @cached_property
+    def log_likelihood(self) -> NDArray[np.float64]:
+        """(s, C) of the release, for each label the query may have, purity averaged out."""
+        return log_mean_exp(self.by_purity)
+
+    @cached_property
+    def purity(self) -> NDArray[np.float64]:
+        """(s, C) the expected purity, for each label the query may have."""
+        return np.asarray(softmax(self.by_purity) @ self.purities)
+
+    def learned_purity(self, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(s, C) the expected purity when it is learned from all queries together how common each purity is.
+
+        Expectation maximisation, from and with a weight of one query per purity for "equally common".
+        """
+        log_common = np.zeros(len(self.purities))
+        for _ in range(LEARNING_STEPS):
+            counted = np.einsum("scr,sc->r", softmax(self.by_purity + log_common), posterior)
+            log_common = np.log((counted + 1) / (counted.sum() + len(counted)))
+        return np.asarray(softmax(self.by_purity + log_common) @ self.purities)
 
     def posterior(self) -> NDArray[np.float64]:
         """(s, C) probability of each label when all were equally likely before."""
         return softmax(self.log_likelihood)
 
-    def mix(self, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(s, C) expected class shares of each query's records, given the probability of each label."""
-        own = posterior * self.purity
-        rest = posterior - own
-        others = max(1, posterior.shape[1] - 1)
-        return np.asarray(own + (rest.sum(axis=1, keepdims=True) - rest) / others)
+
+def mix(posterior: NDArray[np.float64], purity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(s, C) expected class shares of each query's records, given each label's probability and purity."""
+    own = posterior * purity
+    rest = posterior - own
+    others = max(1, posterior.shape[1] - 1)
+    return np.asarray(own + (rest.sum(axis=1, keepdims=True) - rest) / others)
+
+
+def log_mean_exp(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of the mean of the exponentials along the last axis."""
+    top = logs.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(logs - top[..., None]).mean(axis=-1)))
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    """Exponentials, scaled to sum to one along the last axis."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def purities(num_classes: int) -> NDArray[np.float64]:
+def tried_purities(num_classes: int) -> NDArray[np.float64]:
     return np.linspace(1 / num_classes, 1, PURITIES + 1)[1:]
 
 
@@ -91,15 +121,15 @@ def _(tally: Tally, facts: Facts) -> Evidence:
     total = votes_cast(tally, facts)
     num_queries, num_classes = tally.estimate.shape
     records = total * facts.query_shares
-    purity = purities(num_classes)
+    purity = tried_purities(num_classes)
     own, others = records[:, None, None] * purity, records[:, None, None] * ((1 - purity) / max(1, num_classes - 1))
-    std = np.sqrt(tally.law.std**2 + records)[:, None, None]  # a count is itself random, about as a Poisson variable
+    std = np.sqrt(tally.law.std**2 + records / 4)[:, None, None]  # a count out of m is random too: variance <= m/4
     seen = tally.estimate[:, :, None]
     as_other = scaled_log_likelihood(tally.law, seen - others, std)
     as_own = scaled_log_likelihood(tally.law, seen - own, std)
-    return _averaged(
-        as_other.sum(axis=1, keepdims=True) + as_own - as_other,
-        np.broadcast_to(purity, (num_queries, num_classes, PURITIES)),
+    return Evidence(
+        by_purity=as_other.sum(axis=1, keepdims=True) + as_own - as_other,
+        purities=purity,
         records=records,
         class_shares=tally.estimate.sum(axis=0) / total,
         class_variance=num_queries * (tally.law.std / total) ** 2,
@@ -116,36 +146,15 @@ def _(choices: Choices, facts: Facts) -> Evidence:
     else:
         records = None
         strengths = (shares * len(shares))[:, None] * STRENGTHS
-    purity = purities(num_classes)
+    purity = tried_purities(num_classes)
     lead = strengths[:, :, None] * (purity - (1 - purity) / max(1, num_classes - 1))  # over each rival, in scales
     right = chance_of_the_best(lead, num_classes).reshape(len(shares), 1, -1)
     wrong = (1 - right) / max(1, num_classes - 1)
     chosen = np.eye(num_classes, dtype=bool)[choices.chosen]
-    return _averaged(
-        np.log(np.where(chosen[:, :, None], right, wrong) + np.finfo(float).tiny),
-        np.broadcast_to(np.tile(purity, strengths.shape[1]), (len(shares), num_classes, right.shape[2])),
+    return Evidence(
+        by_purity=np.log(np.where(chosen[:, :, None], right, wrong) + np.finfo(float).tiny),
+        purities=np.tile(purity, strengths.shape[1]),
         records=records,
         class_shares=shares @ chosen,
         class_variance=float((shares**2).sum()) * (1 - 1 / num_classes) / num_classes,
-    )
-
-
-def _averaged(
-    log_likelihood: NDArray[np.float64],
-    purity: NDArray[np.float64],
-    *,
-    records: NDArray[np.float64] | None,
-    class_shares: NDArray[np.float64],
-    class_variance: float,
-) -> Evidence:
-    """Average purity (the last axis) out."""
-    top = log_likelihood.max(axis=2, keepdims=True)
-    weights = np.exp(log_likelihood - top)
-    total = weights.sum(axis=2)
-    return Evidence(
-        log_likelihood=top[:, :, 0] + np.log(total / purity.shape[2]),
-        purity=(weights * purity).sum(axis=2) / total,
-        records=records,
-        class_shares=class_shares,
-        class_variance=class_variance,
     )

@@ -12,7 +12,7 @@ import numpy as np
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import COUPLING, STEPS, critical_coupling
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import scaled_log_likelihood, votes_cast
+from recordwise.labels.purity import log_mean_exp, scaled_log_likelihood, votes_cast
 from recordwise.tally import Tally
 
 SHARES = 40  # of a query's records, tried for each cell
@@ -26,11 +26,11 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     num_labels = tally.ballot.labels_per_record
     records = votes_cast(tally, facts) * facts.query_shares
     share = (np.arange(SHARES) + 0.5) / SHARES
-    std = np.sqrt(tally.law.std**2 + records)[:, None, None]
+    std = np.sqrt(tally.law.std**2 + records / 4)[:, None, None]
     residual = tally.estimate[:, :, None] - records[:, None, None] * share
     likelihood = scaled_log_likelihood(tally.law, residual, std)
     common = share > 0.5
-    evidence = _log_mean_exp(likelihood[:, :, common]) - _log_mean_exp(likelihood[:, :, ~common])
+    evidence = log_mean_exp(likelihood[:, :, common]) - log_mean_exp(likelihood[:, :, ~common])
 
     expected = min(0.5, num_labels / tally.ballot.num_classes)
     prior = np.log(expected / (1 - expected))
@@ -50,10 +50,3 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
         decoder="sets",
         sets=sets,
     )
-
-
-def _log_mean_exp(
-    logs: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    top = logs.max(axis=2)
-    return np.asarray(top + np.log(np.exp(logs - top[:, :, None]).mean(axis=2)))

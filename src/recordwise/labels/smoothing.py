@@ -4,7 +4,7 @@ Every class's shares over the queries are taken to be smooth on the graph (a Gau
 ROUGHNESS · ((1 + LEASH)·1 - affinity) around 1/C), and what is observed is records·share plus noise of known variance.
 The smoothed shares are the posterior mean, one linear system for all classes:
 
-    (D + Q) f = D · (counts / records) + Q · 1/C,      D = diag(records² / (noise variance + records)).
+    (D + Q) f = D · (counts / records) + Q · 1/C,      D = diag(records² / (noise variance + records/4)).
 
 The weight of the neighbours thus follows from the known noise and public sizes: it vanishes for exact counts.
 """
@@ -17,7 +17,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import chance_of_leading
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import evidence
+from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.normal import Normal
 from recordwise.tally import Choices, Release
@@ -31,14 +31,14 @@ def decode_smoothing(release: Release, facts: Facts) -> Labels:
     known = evidence(release, facts)
     num_queries, num_classes = known.log_likelihood.shape
     if isinstance(release, Choices):
-        observed = known.mix(known.posterior())
+        observed = mix(known.posterior(), known.purity)
         precision = np.ones(num_queries)
     else:
         if known.records is None:
             raise InvalidInput("smoothing a tally needs the number of records")
         records = np.maximum(known.records, np.finfo(float).tiny)
         observed = release.estimate / records[:, None]
-        precision = records**2 / (release.law.std**2 + records)
+        precision = records**2 / (release.law.std**2 + records / 4)
     prior = ROUGHNESS * ((1 + LEASH) * np.eye(num_queries) - facts.affinity)
     covariance = np.linalg.inv(np.diag(precision) + prior)
     shares = 1 / num_classes + covariance @ (precision[:, None] * (observed - 1 / num_classes))

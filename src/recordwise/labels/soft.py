@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.labels.purity import Evidence
-from recordwise.tally import Choices, Release, Tally
+from recordwise.labels.purity import Evidence, mix
+from recordwise.tally import Choices, Release
 
 
 def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -18,28 +18,21 @@ def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(rows - shift, 0.0))
 
 
-def soft_labels(release: Release, evidence: Evidence, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+def soft_labels(release: Release, known: Evidence, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
     """(s, C) expected class shares, given the probability of each label.
 
     The model of `purity` spreads what a query's label leaves evenly over the other classes. Where the counts are good
     enough to tell how it is really spread, they are followed: each cell moves from the model's share towards the
     observed one by the weight that the observation's variance allows. Nothing is divided by a noisy sum.
     """
-    mix = evidence.mix(posterior)
-    num_classes = mix.shape[1]
-    if isinstance(release, Choices) or evidence.records is None or num_classes == 1:
-        return mix
-    return _towards_counts(release, evidence.records, mix, (posterior * evidence.purity).sum(axis=1))
-
-
-def _towards_counts(
-    tally: Tally, records: NDArray[np.float64], mix: NDArray[np.float64], purity: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    num_classes = mix.shape[1]
-    records = np.maximum(records, 1.0)[:, None]
-    observed = tally.estimate / records
-    variance = (tally.law.std**2 + records) / records**2
-    # the rest, 1 - purity, may sit in any one of the other classes: the variance of a cell that gets all or nothing
-    spread = (1 - purity[:, None]) ** 2 * (num_classes - 2) / (num_classes - 1) ** 2
-    weight = np.divide(spread, spread + variance)
-    return project(mix + weight * (observed - mix))
+    purity = known.learned_purity(posterior)
+    modelled = mix(posterior, purity)
+    num_classes = modelled.shape[1]
+    if isinstance(release, Choices) or known.records is None or num_classes == 1:
+        return modelled
+    records = np.maximum(known.records, 1.0)[:, None]
+    variance = (release.law.std**2 + records / 4) / records**2
+    # the rest may sit in any one of the other classes: the variance of a cell that gets all of it or nothing
+    rest = 1 - (posterior * purity).sum(axis=1, keepdims=True)
+    spread = rest**2 * (num_classes - 2) / (num_classes - 1) ** 2
+    return project(modelled + spread / (spread + variance) * (release.estimate / records - modelled))
