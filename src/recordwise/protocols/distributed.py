@@ -1,0 +1,168 @@
+"""Distributed trust: every party adds a share of the noise, and only the sum of all parties is ever seen.
+
+Discrete Laplace noise is infinitely divisible: if each of m parties adds NB(1/m, a) - NB(1/m, a), a Pólya share, to
+its counts, the sum carries discrete Laplace noise. Counts are residues modulo 2^b, which is what secure aggregation
+adds up. `aggregate` is the seam: here it adds plainly, a federation puts masked sums in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput, ProtocolFault, positive, whole
+from recordwise.privacy.events import DiscreteLaplaceTally, Event
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference
+from recordwise.privacy.shares import unit_loss
+from recordwise.protocols.protocol import Protocol
+from recordwise.tally import Tally
+from recordwise.votes.ballot import Ballot, Votes
+
+OVERFLOW = 2.0**-40  # the chance, over all cells together, that a sum leaves the range the modulus can tell apart
+MOST_BITS = 62
+
+
+class Share:
+    """One party's counts and its share of the noise, modulo 2^b: on its way into secure aggregation.
+
+    Private: a single share carries next to no noise. Shows its shape only, and is never pickled.
+    """
+
+    def __init__(self, residues: NDArray[np.uint64], *, private: bool) -> None:
+        self.residues, self.private = residues, private
+
+    def __repr__(self) -> str:
+        return f"Share{self.residues.shape}"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("a party's share is private and must not be pickled, logged or written to disk")
+
+
+@dataclass(frozen=True, eq=False)
+class ModularSum:
+    """What secure aggregation reveals: the sum of all shares modulo 2^b, and how many parties it covers."""
+
+    residues: NDArray[np.uint64]
+    participants: int
+    private: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedLaplace(Protocol[Share]):
+    """Discrete Laplace noise that no one party knows: pure epsilon.
+
+    Guarantees:
+      - whoever sees only the sum of at least `survivors` honest parties' shares learns about one record, under
+        `neighbours`, no more than a pure epsilon-DP release: beyond `survivors`, shares only add independent noise;
+      - with exactly `survivors` parties every cell's error is discrete Laplace of scale cells_changed / epsilon;
+      - fewer parties than `survivors` are refused;
+      - a sum of up to `parties` parties is told apart from any other, but for a probability of `OVERFLOW`.
+
+    Attributes:
+      survivors: The guaranteed minimum of honest parties whose shares are in the sum.
+      parties: At most so many take part.
+      largest_count: No cell's true count, over all parties, exceeds this public number; the number of records will do.
+    """
+
+    ballot: Ballot
+    epsilon: Fraction
+    survivors: int
+    parties: int
+    largest_count: int
+    neighbours: Neighbours = Neighbours.REPLACE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        positive(epsilon=self.epsilon)
+        whole(survivors=self.survivors, parties=self.parties, largest_count=self.largest_count)
+        if not self.survivors <= self.parties:
+            raise InvalidInput(f"survivors must be <= the {self.parties} parties, got {self.survivors}")
+        if self.modulus_bits > MOST_BITS:
+            raise InvalidInput(f"counts and noise must fit {MOST_BITS} bits, got {self.modulus_bits}")
+
+    @property
+    def scale(self) -> Fraction:
+        return self.ballot.cells_changed(self.neighbours) / self.epsilon
+
+    def law(self, participants: int) -> DiscreteLaplace | PolyaDifference:
+        """The law of a cell's error when `participants` parties take part."""
+        if participants == self.survivors:
+            return DiscreteLaplace(self.scale)
+        return PolyaDifference(Fraction(participants, self.survivors), self.scale)
+
+    @cached_property
+    def modulus_bits(self) -> int:
+        """b: the smallest with 2^b > 2·(largest count + noise), where noise is not exceeded but for `OVERFLOW`."""
+        law, reach = self.law(self.parties), 1
+        while self.ballot.num_cells * law.two_sided_tail(reach) > OVERFLOW:
+            reach *= 2
+        return (2 * (self.largest_count + reach)).bit_length()
+
+    @property
+    def event(self) -> Event:
+        return DiscreteLaplaceTally(self.scale, self.ballot.cells_changed(self.neighbours))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.DISTRIBUTED, honest_parties=self.survivors
+        )
+
+    def realised_epsilon(self, participants: int) -> Fraction:
+        """The pure epsilon of the sum of this many honest parties' shares (`privacy.shares`), rounded up."""
+        whole(participants=participants)
+        shape = Fraction(participants, self.survivors)
+        return self.ballot.cells_changed(self.neighbours) * unit_loss(shape, self.scale)
+
+    def noise_std(self, num_records: int) -> float:
+        return self.law(self.parties).std
+
+    def client(self, votes: Votes, noise: Noise) -> Share:
+        if votes.ballot != self.ballot:
+            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        counts = votes.counts()
+        share = PolyaDifference(Fraction(1, self.survivors), self.scale).sample(counts.shape, noise)
+        return Share((counts + share).astype(np.uint64) & self._mask, private=noise.private)
+
+    def aggregate(self, shares: Iterable[Share]) -> ModularSum:
+        """The sum of the shares and nothing else: what secure aggregation computes without anybody seeing a share."""
+        total = np.zeros((self.ballot.num_queries, self.ballot.num_classes), dtype=np.uint64)
+        participants, private = 0, True
+        for share in shares:
+            if share.residues.shape != total.shape or (share.residues > self._mask).any():
+                raise ProtocolFault(
+                    f"a share must hold {total.shape} residues below 2^{self.modulus_bits}, one does not"
+                )
+            total = (total + share.residues) & self._mask  # unsigned sums wrap at 2^64, a multiple of 2^b
+            participants, private = participants + 1, private and share.private
+        return ModularSum(total, participants, private)
+
+    def release(self, total: ModularSum) -> Tally:
+        """The tally, from the modular sum alone."""
+        expected = (self.ballot.num_queries, self.ballot.num_classes)
+        if total.residues.shape != expected or (total.residues > self._mask).any():
+            raise ProtocolFault(f"a sum must hold {expected} residues below 2^{self.modulus_bits}, this one does not")
+        if total.participants < self.survivors:
+            raise ProtocolFault(f"a sum must cover >= {self.survivors} parties, got {total.participants}")
+        if total.participants > self.parties:
+            raise ProtocolFault(f"a sum must cover <= {self.parties} parties, got {total.participants}")
+        half = np.uint64(1) << np.uint64(self.modulus_bits - 1)
+        signed = ((total.residues + half) & self._mask).astype(np.int64) - int(half)
+        guarantee = replace(self.guarantee, private=total.private)
+        return Tally(self.ballot, guarantee, signed.astype(np.float64), self.law(total.participants))
+
+    def server(self, messages: Iterable[Share], noise: Noise) -> Tally:
+        """`release` of the shares' sum; `noise` draws nothing here, but a replayable one marks it as not private."""
+        total = self.aggregate(messages)
+        return self.release(replace(total, private=total.private and noise.private))
+
+    @property
+    def _mask(self) -> np.uint64:
+        return np.uint64((1 << self.modulus_bits) - 1)
