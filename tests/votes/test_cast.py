@@ -16,7 +16,8 @@ from tests.votes.hard import hard_problem, kinds, seeds
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.streams import stream
-from recordwise.votes import NOBODY, Ballot, Metric, NumpyBackend, TorchBackend, cast_votes, count_votes, nearest
+from recordwise.votes import NOBODY, Ballot, Metric, NumpyBackend, TorchBackend, cast_votes, count_votes
+from recordwise.votes import backend as backends
 
 Labels = list[set[int]]
 
@@ -66,7 +67,7 @@ def test_votes_are_the_nearest_queries_and_the_classes() -> None:
 def test_counting_a_stream_is_casting_and_counting(
     backend: NumpyBackend | TorchBackend, metric: Metric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearest, "SPAN", 16)
+    monkeypatch.setattr(backends, "SPAN", 16)
     records, queries = hard_problem(8, "grid", num_records=100)
     queries = queries[queries.any(axis=1)]
     form = Ballot(num_queries=len(queries), num_classes=6, votes_per_record=3, labels_per_record=2)
@@ -133,7 +134,7 @@ def test_blocks_that_do_not_match_are_refused() -> None:
 
 
 def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "SPAN", 1024)
+    monkeypatch.setattr(backends, "SPAN", 1024)
     form = Ballot(num_queries=30, num_classes=4, votes_per_record=2)
     rng = stream(0, "memory")
     queries, tile = rng.standard_normal((30, 16)), rng.standard_normal((4096, 16), dtype=np.float32)

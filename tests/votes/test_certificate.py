@@ -40,22 +40,22 @@ def test_no_order_of_summation_leaves_the_slack(seed: int, kind: str, metric: Me
     poll = Poll.open(queries, 1, metric, None, prices)
     certificate = Certificate.of(poll)
     with np.errstate(all="ignore"):
-        lifted = np.concatenate([records, np.zeros((len(records), 1), dtype=np.float32)], axis=1)
-        squares = certificate.lift(lifted)
-        slack = certificate.slack(squares, lifted[:, -1].astype(np.float64))
-    rng = stream(seed, "order")
+        lifted = np.concatenate([records, np.zeros((len(records), 2), dtype=np.float32)], axis=1)
+        squares, t = certificate.lift(lifted)
+        slack = certificate.slack(squares.astype(np.float64), t.astype(np.float64))
+    rng, cheapest = stream(seed, "order"), Fraction(prices.min())
     for row, record in enumerate(records):
         if not np.isfinite(slack[row]):
             continue
         canonical = unit_rows(record[None])[0] if metric is Metric.COSINE else record
-        # The real number the score stands for: t/2 (cost - |x|²/t²), with the rule's x, and t = |x| for cosine.
+        # The real number the score stands for: t/2 · cost, with the rule's x, and t = |x| for cosine.
         length = exact_length(record) if metric is Metric.COSINE else 1
         here = [Fraction(float(value)) for value in canonical]
         for query in range(len(queries)):
             asked = [Fraction(float(value)) for value in poll.queries[query]]
-            real = sum(b * b / 2 - a * b for a, b in zip(here, asked, strict=True)) + Fraction(prices[query]) / 2
+            real = sum((a - b) ** 2 for a, b in zip(here, asked, strict=True)) + Fraction(prices[query]) - cheapest
             score = in_any_order(lifted[row], certificate.lifted[:, query], rng)
-            assert abs(Fraction(float(score)) - length * real) <= Fraction(slack[row])
+            assert abs(Fraction(float(score)) - length * real / 2) <= 2 * Fraction(slack[row])
 
 
 @pytest.mark.parametrize("dim", [16, 128, 784])
@@ -63,13 +63,13 @@ def test_the_slack_is_not_idle(dim: int) -> None:
     """Summing upwards from the smallest of one-sided terms uses a fair part of it."""
     records, queries = np.full((1, dim), 1.1, dtype=np.float32), np.full((1, dim), 1.3, dtype=np.float32)
     certificate = Certificate.of(Poll.open(queries, 1, Metric.EUCLIDEAN, None, None))
-    lifted = np.concatenate([records, np.ones((1, 1), dtype=np.float32)], axis=1)
-    squares = certificate.lift(lifted)
+    lifted = np.concatenate([records, np.ones((1, 2), dtype=np.float32)], axis=1)
+    squares, t = certificate.lift(lifted)
     total = np.float32(0)
     for a, b in zip(lifted[0], certificate.lifted[:, 0], strict=True):
         total = np.float32(total + a * b)
     exact = lifted[0].astype(np.float64) @ certificate.lifted[:, 0].astype(np.float64)
-    assert certificate.slack(squares, np.ones(1))[0] < 400 * abs(float(total) - exact)
+    assert certificate.slack(squares.astype(np.float64), t.astype(np.float64))[0] < 400 * abs(float(total) - exact)
 
 
 def test_gamma_is_the_textbook_constant_and_gives_up_where_it_says_nothing() -> None:

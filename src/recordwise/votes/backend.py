@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, MissingExtra, whole
 
+SPAN = 1 << 14  # records per task: what a thread takes from a memory-mapped file at a time
 CACHED_SCORES = 1 << 20  # 4 MiB: stay in cache between the product and the passes over it
-DEVICE_SCORES = 1 << 26  # 256 MiB: enough work for one launch on an accelerator
+DEVICE_SPAN, DEVICE_SCORES = 1 << 18, 1 << 26  # 256 MiB of scores: enough work for one launch on an accelerator
 
 Single = NDArray[np.float32]
 
@@ -30,6 +31,9 @@ class Scorer(Protocol):
 
 
 class Backend(Protocol):
+    def span(self) -> int:
+        """Records per task."""
+
     def workers(self) -> int:
         """Threads that may run at the same time, each with its own scorer."""
 
@@ -41,7 +45,8 @@ class NumpyBackend:
     """One BLAS product per batch that fits in cache, and k + 1 passes for the least scores; needs NumPy alone.
 
     Attributes:
-      threads: Batches at a time; as many as BLAS was going to use when None.
+      threads: Spans of records worked on at the same time, each with one BLAS thread; None is as many as BLAS was going
+        to use.
     """
 
     threads: int | None = None
@@ -49,6 +54,9 @@ class NumpyBackend:
     def __post_init__(self) -> None:
         if self.threads is not None:
             whole(threads=self.threads)
+
+    def span(self) -> int:
+        return SPAN
 
     def workers(self) -> int:
         if self.threads is not None:
@@ -74,16 +82,19 @@ class _NumpyScorer:
         return np.matmul(records, self._lifted, out=self._room[: len(records)])
 
     def least(self, records: Single) -> tuple[NDArray[np.int32], Single]:
+        # Scores stand for numbers >= 0, and such floats are ordered like the integers with the same bits, whose
+        # least is found faster. Negative ones, put first but backwards, are rounding errors: zero is as true.
         scores, starts = self.scores(records), self._starts[: len(records)]
-        flat = scores.reshape(-1)
-        picks = np.empty((self._k + 1, len(records)), dtype=np.intp)
+        bits, flat = scores.view(np.int32), scores.reshape(-1)
+        picks = np.empty((self._k, len(records)), dtype=np.intp)
         least = np.empty((self._k + 1, len(records)), dtype=np.float32)
-        for nth in range(self._k + 1):
-            scores.argmin(axis=1, out=picks[nth])
+        for nth in range(self._k):
+            bits.argmin(axis=1, out=picks[nth])
             place = starts + picks[nth]
-            flat.take(place, out=least[nth], mode="clip")  # clip: nothing is out of range, and nothing is buffered
+            flat.take(place, out=least[nth], mode="clip")  # nothing is out of range: clip only spares a buffer
             flat[place] = np.inf
-        return picks[: self._k].T.astype(np.int32), least.T
+        bits.min(axis=1, out=least[self._k].view(np.int32))
+        return picks.T.astype(np.int32), np.maximum(least, 0).T
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +102,9 @@ class TorchBackend:
     """The same on a PyTorch device; needs `recordwise[torch]`."""
 
     device: str = "cpu"
+
+    def span(self) -> int:
+        return SPAN if self.device == "cpu" else DEVICE_SPAN
 
     def workers(self) -> int:
         return 1

@@ -1,19 +1,19 @@
 """How far a fast float32 score can lie from the exact rule, proved for any order of summation.
 
-A record x is lifted to a = (x, t) and a query q to b = (-q, h), h = (|q|² + price)/2, where t = 1 under the Euclidean
-metric and t = |x| under the cosine one (q is a unit vector there, and x need not be divided by its length). Then
+A record x is lifted to a = (x, t, |x|²/2t) and a query q to b = (-q, h, 1), h = (|q|² + price)/2, where t = 1 under the
+Euclidean metric and t = |x| under the cosine one (q is a unit vector there, and x need not be divided by its length).
+Then a·b = t/2 · cost: the least dot products belong to the least costs, and one matrix product compares a batch with
+all queries. (Prices enter less their minimum, which changes no order and makes every score stand for a number >= 0.)
+What the product computes in float32 differs from t/2 times the cost of the exact rule by at most one `slack`, and by
+an error of at most one slack more that is common to all queries of a record (t, and the last coordinate of a, are
+themselves rounded) and so changes no order. The slack is the sum of three terms, with γ_m = mu/(1 - mu):
 
-    a·b = t/2 · (cost - const),    const = |x|²/t², the same for all queries of one record:
-
-the least dot products belong to the least costs, and one matrix product compares a batch with all queries. What it
-computes in float32 differs from the exact rule by at most `slack`, the sum of three terms, with γ_m = mu/(1 - mu):
-
-1. Rounding, u = 2^-24. A dot product of m = d+1 terms, summed in any order, fused or not, is off by at most
-   γ_m Σ|a_j||b_j| <= γ_m (|x||q| + t|h|) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1,
-   and Cauchy-Schwarz). Rounding h costs u·t|h|. Under cosine t is a computed length, off by at most γ_{d/2+2}, and
-   the rule rounds x/|x| to float32, which moves a·b by at most 1.01u|x||q|. Together: γ_{d+4} (|x||q| + 2t|h|).
-2. The rule's own rounding, u = 2^-53: its costs are within γ_{d+8} ((|x|/t + |q|)² + |price|) of the real ones, in the
-   units of a·b times t.
+1. Rounding, u = 2^-24. A dot product of m = d+2 terms, summed in any order, fused or not, is off by at most
+   γ_m Σ|a_j||b_j| <= γ_m (|x||q| + t·h + |x|²/2t) (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+   section 3.1, and Cauchy-Schwarz). Rounding h costs u·t·h. Under cosine t is a computed length, off by at most a
+   factor γ_{d/2+2}, and the rule rounds x/|x| to float32, which moves a·b by at most 1.01u|x||q|. Together:
+   γ_{d+5} (|x||q| + 2t·h + |x|²/2t).
+2. The rule's own rounding, u = 2^-53: its costs are within γ_{d+8} ((|x|/t + |q|)² + |price|) of the real ones.
 3. Underflow, gradual or flushed to zero: each of the products, sums and inputs loses at most 2^-126.
 
 A record whose (k+1)-th least score exceeds its k-th by more than two slacks has its k votes decided by the scores; for
@@ -47,7 +47,7 @@ class Certificate:
     """The lifted queries, and the bounds that hold for their scores.
 
     Attributes:
-      lifted: (dim + 1, s) float32: a column (-q, h) per query.
+      lifted: (dim + 2, s) float32: a column (-q, h, 1) per query.
     """
 
     poll: Poll
@@ -59,40 +59,36 @@ class Certificate:
     def of(cls, poll: Poll) -> Certificate:
         exact = poll.queries.astype(np.float64)
         squares = np.einsum("sd,sd->s", exact, exact)
-        heights = (squares + poll.prices) / 2
+        heights = (squares + (poll.prices - poll.prices.min())) / 2
         with np.errstate(over="ignore"):  # a height beyond float32 makes every slack infinite
-            lifted = np.vstack([-exact.T, heights]).astype(np.float32)
-        longest, highest = np.sqrt(squares.max()), np.abs(heights).max()
-        return cls(poll, lifted, SPARE * float(longest), SPARE * float(highest))
+            lifted = np.vstack([-exact.T, heights, np.ones(len(heights))]).astype(np.float32)
+        return cls(poll, lifted, SPARE * float(np.sqrt(squares.max())), SPARE * float(heights.max()))
 
-    def lift(self, records: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Fill in the last column, t, of records (m, dim + 1); returns their squared lengths, computed in float32."""
-        squares: NDArray[np.float32] = np.vecdot(records[:, :-1], records[:, :-1])
-        records[:, -1] = np.sqrt(squares) if self.poll.metric is Metric.COSINE else 1.0
-        return squares.astype(np.float64)
+    def lift(self, records: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Fill in the last two columns of records (m, dim + 2); returns their |x|² and t, computed in float32."""
+        squares: NDArray[np.float32] = np.vecdot(records[:, :-2], records[:, :-2])
+        t = np.sqrt(squares) if self.poll.metric is Metric.COSINE else np.ones_like(squares)
+        records[:, -2] = t
+        records[:, -1] = squares / (2 * t)
+        return squares, t
 
     def slack(self, squares: NDArray[np.float64], t: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(m,) bounds on the distance between a computed score and the exact rule."""
+        """(m,) bounds on the distance between a computed score and t/2 times the cost of the exact rule."""
         dim, price = self.poll.dim, float(np.abs(self.poll.prices).max())
         length = SPARE * np.sqrt(squares * (1 + 2 * gamma(dim + 2, SINGLE)) + dim * 2.0**-120)
-        size = length * self.longest + 2 * t * self.highest
-        slack = (
-            gamma(dim + 4, SINGLE) * size
+        size = length * (self.longest + length / (2 * t)) + 2 * t * self.highest
+        slack: NDArray[np.float64] = (
+            gamma(dim + 5, SINGLE) * size
             + gamma(dim + 8, DOUBLE) * ((length + t * self.longest) ** 2 / t + t * price)
-            + 2.0**-125 * (dim + 1) * (1 + length + t + self.longest + self.highest)
+            + 2.0**-125 * (dim + 2) * (1 + length + t + length * length / t + self.longest + self.highest)
         )
-        safe = (size < LARGEST) & (t > SHORTEST)
-        return np.where(safe, SPARE * slack, np.inf)
+        slack[~((size < LARGEST) & (t > SHORTEST))] = np.inf
+        return SPARE * slack
 
     def half_distances(
-        self,
-        squares: NDArray[np.float64],
-        t: NDArray[np.float64],
-        scores: NDArray[np.float32],
-        picks: NDArray[np.int32],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Half the distance from each record to each of its picks (m, k), and how far off that can be (m, 1)."""
-        half = scores / t[:, None] - self.poll.prices[picks] / 2 + (squares / t**2 / 2)[:, None]
-        # Once the slack of the score, once for a length t that is itself rounded, and the rounding of |x|².
-        error = (2 * self.slack(squares, t) + gamma(self.poll.dim + 4, SINGLE) * squares / t) / t
-        return half, SPARE * error[:, None]
+        self, scores: NDArray[np.float32], t: NDArray[np.float64], picks: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """Half the distance from each record to each of its picks (m, k), off by at most two slacks over t."""
+        prices = self.poll.prices - self.poll.prices.min()
+        half: NDArray[np.float64] = scores / t[:, None] - prices[picks] / 2
+        return half

@@ -20,7 +20,6 @@ from recordwise.votes.ballot import NOBODY
 from recordwise.votes.certificate import Certificate
 from recordwise.votes.poll import Metric, Poll
 
-SPAN = 1 << 15  # records per task: what a thread takes from a memory-mapped file at a time
 NUMPY = NumpyBackend()
 
 
@@ -78,7 +77,8 @@ def for_each_span(
 ) -> None:
     """Call `work` with every span of rows and their picks, from several threads at a time and in no fixed order."""
     certificate = Certificate.of(poll)
-    spans = deque(slice(start, min(start + SPAN, len(records))) for start in range(0, len(records), SPAN))
+    span = backend.span()
+    spans = deque(slice(start, min(start + span, len(records))) for start in range(0, len(records), span))
 
     def worker() -> None:
         scorer = backend.scorer(certificate.lifted, poll.votes_per_record)
@@ -93,8 +93,8 @@ def for_each_span(
                 spans.clear()  # the other threads stop too
                 raise
 
-    workers = min(backend.workers(), len(spans))
-    if workers <= 1:
+    workers = min(backend.workers(), len(spans)) if len(spans) > 1 else 1
+    if workers == 1:
         worker()
         return
     with _one_blas_thread_each(), ThreadPoolExecutor(workers) as pool:
@@ -116,22 +116,22 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
     num_records = rows.stop - rows.start
     squares, t = np.empty(num_records), np.empty(num_records)
     picks, least = np.empty((num_records, k), dtype=np.int32), np.empty((num_records, k + 1), dtype=np.float32)
-    room = np.empty((min(scorer.batch, num_records), poll.dim + 1), dtype=np.float32)
+    room = np.empty((min(scorer.batch, num_records), poll.dim + 2), dtype=np.float32)
     with np.errstate(all="ignore"):  # what overflows here has an infinite slack and is decided by the rule
         for start in range(0, num_records, scorer.batch):
             part = slice(start, min(start + scorer.batch, num_records))
             lifted = room[: part.stop - part.start]
-            lifted[:, :-1] = records[rows.start + part.start : rows.start + part.stop]
-            squares[part] = certificate.lift(lifted)
-            t[part] = lifted[:, -1]
+            lifted[:, :-2] = records[rows.start + part.start : rows.start + part.stop]
+            squares[part], t[part] = certificate.lift(lifted)
             if not np.isfinite(squares[part]).all():
-                _refuse_what_is_not_finite(lifted[:, :-1], rows.start + part.start)
+                _refuse_what_is_not_finite(lifted[:, :-2], rows.start + part.start)
             picks[part], least[part] = scorer.least(lifted)
         slack = certificate.slack(squares, t)
         ceiling = least[:, k - 1] + 2 * slack
         decided = least[:, k] > ceiling
         if poll.limit < np.inf:
-            half, error = certificate.half_distances(squares, t, least[:, :k], picks)
+            half = certificate.half_distances(least[:, :k], t, picks)
+            error = (2 * slack / t)[:, None]
             far = half > poll.limit / 2 + error
             decided &= (far | (half < poll.limit / 2 - error)).all(axis=1)
             picks[far] = NOBODY
@@ -139,12 +139,12 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
         for start in range(0, len(undecided), scorer.batch):
             some = undecided[start : start + scorer.batch]
             lifted = room[: len(some)]
-            lifted[:, :-1] = records[rows.start + some]
+            lifted[:, :-2] = records[rows.start + some]
             certificate.lift(lifted)
             near = ~(scorer.scores(lifted) > ceiling[some, None])  # a score that is not a number is near
             if poll.metric is Metric.COSINE:
-                near &= lifted[:, :-1].any(axis=1, keepdims=True)  # a zero vector has no direction
-            picks[some] = poll.pick(lifted[:, :-1], *near.nonzero())
+                near &= lifted[:, :-2].any(axis=1, keepdims=True)  # a zero vector has no direction
+            picks[some] = poll.pick(lifted[:, :-2], *near.nonzero())
     if k > 1:
         picks.view(np.uint32).sort(axis=1)  # NOBODY, the largest when unsigned, comes last
     return picks
