@@ -72,8 +72,8 @@ def kind_of(samples: Samples) -> Kind:
 
 def missing(cell: Any) -> bool:
     """Whether a table's cell is a gap: None, NaN, NaT or pandas' NA."""
-    if cell is None:
-        return True
+    if cell is None or isinstance(cell, str):
+        return cell is None
     different = cell != cell  # NaN and NaT differ from themselves, NA answers NA
     return bool(different) if isinstance(different, bool | np.bool_) else str(different) == "<NA>"
 
