@@ -41,4 +41,4 @@ def unit_loss(shape: Fraction, scale: Fraction) -> Fraction:
     j = np.arange(terms, dtype=np.float64)
     h = np.exp(np.append(0.0, np.cumsum(np.log((j + r) / (j + 1)) - rate)))
     peak, beside = math.fsum(h * h), math.fsum(h[:-1] * h[1:])
-    return Fraction(math.log(peak / beside)) * (1 + Fraction(1, 10**9))  # roundings and the rest stay below 1e-11
+    return Fraction(math.log(peak / beside)) + Fraction(1, 10**10)  # roundings and the rest stay below 1e-11
