@@ -14,6 +14,7 @@ from recordwise.tally import Choices, Release
 
 POINTS = 801  # of the integral over the largest cell's noise
 REACH = 40.0  # standard deviations; beyond it no law of ours has anything left
+NEGLIGIBLE = 1e-6  # a standard deviation, in votes, that can no longer hide a vote
 
 
 def decode_argmax(release: Release, facts: Facts) -> Labels:
@@ -45,7 +46,7 @@ def chance_of_leading(estimate: NDArray[np.float64], label: NDArray[np.int64], l
     """
     # points are dense where the noise is: equally spaced after the map t -> t|t|
     root = np.linspace(-np.sqrt(REACH), np.sqrt(REACH), POINTS)
-    noise = root * np.abs(root) * law.std
+    noise = root * np.abs(root) * max(law.std, NEGLIGIBLE)
     density = np.exp(law.log_likelihood(noise))
     steps = np.diff(noise)
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * steps)])

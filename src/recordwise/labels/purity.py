@@ -9,7 +9,7 @@ likeliest label is the largest cell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 
 import numpy as np
@@ -54,16 +54,16 @@ class Evidence:
         """(s, C) the expected purity, for each label the query may have."""
         return np.asarray(softmax(self.by_purity) @ self.purities)
 
-    def learned_purity(self, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(s, C) the expected purity when it is learned from all queries together how common each purity is.
+    def learned(self, posterior: NDArray[np.float64]) -> Evidence:
+        """The same evidence, once it is learned from all queries together how common each purity is.
 
-        Expectation maximisation, from and with a weight of one query per purity for "equally common".
+        Expectation maximisation, with a weight of one query per purity for "equally common".
         """
-        log_common = np.zeros(len(self.purities))
+        log_common = np.zeros(len(self.purities))  # log of how common, beside the average purity
         for _ in range(LEARNING_STEPS):
             counted = np.einsum("scr,sc->r", softmax(self.by_purity + log_common), posterior)
-            log_common = np.log((counted + 1) / (counted.sum() + len(counted)))
-        return np.asarray(softmax(self.by_purity + log_common) @ self.purities)
+            log_common = np.log((counted + 1) / (counted + 1).mean())
+        return replace(self, by_purity=self.by_purity + log_common)
 
     def posterior(self) -> NDArray[np.float64]:
         """(s, C) probability of each label when all were equally likely before."""
@@ -94,9 +94,20 @@ def tried_purities(num_classes: int) -> NDArray[np.float64]:
     return np.linspace(1 / num_classes, 1, PURITIES + 1)[1:]
 
 
-def scaled_log_likelihood(law: Law, residual: NDArray[np.float64], std: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The log-likelihood of a residual under the noise's law, widened to `std` by the chance in the counts."""
-    return np.asarray(law.log_likelihood(residual * (law.std / std)) - np.log(std))
+def count_variance(records: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The variance of a count itself: binomial, so at most a quarter of the records, and a whole number."""
+    return np.asarray(records / 4 + 1 / 12)
+
+
+def cell_log_likelihood(law: Law, residual: NDArray[np.float64], records: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-likelihood of cells that are off by `residual`, up to a constant for each number of records.
+
+    Two errors add up, the noise and the chance in the counts. The larger one lends the sum its shape: the noise's law,
+    or a normal.
+    """
+    chance = count_variance(records)
+    scaled = residual / np.sqrt(law.std**2 + chance)
+    return np.where(law.std**2 >= chance, law.log_likelihood(scaled * law.std), -(scaled**2) / 2)
 
 
 def votes_cast(tally: Tally, facts: Facts) -> float:
@@ -122,11 +133,10 @@ def _(tally: Tally, facts: Facts) -> Evidence:
     num_queries, num_classes = tally.estimate.shape
     records = total * facts.query_shares
     purity = tried_purities(num_classes)
-    own, others = records[:, None, None] * purity, records[:, None, None] * ((1 - purity) / max(1, num_classes - 1))
-    std = np.sqrt(tally.law.std**2 + records / 4)[:, None, None]  # a count out of m is random too: variance <= m/4
+    expected = records[:, None, None]
     seen = tally.estimate[:, :, None]
-    as_other = scaled_log_likelihood(tally.law, seen - others, std)
-    as_own = scaled_log_likelihood(tally.law, seen - own, std)
+    as_own = cell_log_likelihood(tally.law, seen - expected * purity, expected)
+    as_other = cell_log_likelihood(tally.law, seen - expected * (1 - purity) / max(1, num_classes - 1), expected)
     return Evidence(
         by_purity=as_other.sum(axis=1, keepdims=True) + as_own - as_other,
         purities=purity,

@@ -12,7 +12,7 @@ import numpy as np
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import COUPLING, STEPS, critical_coupling
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import log_mean_exp, scaled_log_likelihood, votes_cast
+from recordwise.labels.purity import cell_log_likelihood, log_mean_exp, votes_cast
 from recordwise.tally import Tally
 
 SHARES = 40  # of a query's records, tried for each cell
@@ -26,16 +26,15 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     num_labels = tally.ballot.labels_per_record
     records = votes_cast(tally, facts) * facts.query_shares
     share = (np.arange(SHARES) + 0.5) / SHARES
-    std = np.sqrt(tally.law.std**2 + records / 4)[:, None, None]
-    residual = tally.estimate[:, :, None] - records[:, None, None] * share
-    likelihood = scaled_log_likelihood(tally.law, residual, std)
+    expected = records[:, None, None]
+    likelihood = cell_log_likelihood(tally.law, tally.estimate[:, :, None] - expected * share, expected)
     common = share > 0.5
     evidence = log_mean_exp(likelihood[:, :, common]) - log_mean_exp(likelihood[:, :, ~common])
 
-    expected = min(0.5, num_labels / tally.ballot.num_classes)
-    prior = np.log(expected / (1 - expected))
+    density = min(0.5, num_labels / tally.ballot.num_classes)
+    prior = np.log(density / (1 - density))
     strength = COUPLING * critical_coupling(2) * facts.affinity
-    carried = np.full(tally.estimate.shape, expected)
+    carried = np.full(tally.estimate.shape, density)
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
         log_odds = evidence + prior + grown * (strength @ (2 * carried - 1))

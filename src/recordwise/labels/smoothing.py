@@ -17,7 +17,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import chance_of_leading
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import evidence, mix
+from recordwise.labels.purity import count_variance, evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.normal import Normal
 from recordwise.tally import Choices, Release
@@ -38,7 +38,7 @@ def decode_smoothing(release: Release, facts: Facts) -> Labels:
             raise InvalidInput("smoothing a tally needs the number of records")
         records = np.maximum(known.records, np.finfo(float).tiny)
         observed = release.estimate / records[:, None]
-        precision = records**2 / (release.law.std**2 + records / 4)
+        precision = records**2 / (release.law.std**2 + count_variance(records))
     prior = ROUGHNESS * ((1 + LEASH) * np.eye(num_queries) - facts.affinity)
     covariance = np.linalg.inv(np.diag(precision) + prior)
     shares = 1 / num_classes + covariance @ (precision[:, None] * (observed - 1 / num_classes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.labels.purity import Evidence, mix
+from recordwise.labels.purity import Evidence, count_variance, mix
 from recordwise.tally import Choices, Release
 
 
@@ -25,13 +25,13 @@ def soft_labels(release: Release, known: Evidence, posterior: NDArray[np.float64
     enough to tell how it is really spread, they are followed: each cell moves from the model's share towards the
     observed one by the weight that the observation's variance allows. Nothing is divided by a noisy sum.
     """
-    purity = known.learned_purity(posterior)
+    purity = known.learned(posterior).purity
     modelled = mix(posterior, purity)
     num_classes = modelled.shape[1]
     if isinstance(release, Choices) or known.records is None or num_classes == 1:
         return modelled
     records = np.maximum(known.records, 1.0)[:, None]
-    variance = (release.law.std**2 + records / 4) / records**2
+    variance = (release.law.std**2 + count_variance(records)) / records**2
     # the rest may sit in any one of the other classes: the variance of a cell that gets all of it or nothing
     rest = 1 - (posterior * purity).sum(axis=1, keepdims=True)
     spread = rest**2 * (num_classes - 2) / (num_classes - 1) ** 2
