@@ -98,7 +98,7 @@ def test_uneven_buckets_leave_no_bias_on_other_cells_and_little_on_the_record_s_
     means = centred(channel, keys, buckets) @ chances
     for point in range(5):
         if point in points:
-            assert abs(means[point] - 1) <= 2 * 4 / (5**2 * channel.indicator.gap)
+            assert abs(means[point] - 1) <= 4 / (5**2 * channel.indicator.gap)
         else:
             assert abs(means[point]) < TINY
 

@@ -23,8 +23,8 @@ class Collision(LocalMechanism):
     Guarantees:
       - the message is epsilon-DP for every set of at most c = k·r cells, and larger sets cannot be sent;
       - the estimate ([H(v) = z] - size(z)/prime) / (hit - 1/l) is unbiased: exactly on cells the record did not vote
-        for, to a relative 2l / (prime² (hit - 1/l)) on those it did, which is what unequal buckets can do to the mean
-        of size(z).
+        for, to a relative l / (prime² (hit - 1/l)) on those it did. (There the mean of size(z)/prime replaces 1/l; no
+        size is off by a whole element, so no bucket is reported more than 1/prime too often, and both errors multiply.)
     """
 
     name: ClassVar[str] = "collision"
