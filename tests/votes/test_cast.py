@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -153,3 +155,32 @@ def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path, monkeyp
 
     few, many = peak(2), peak(82)
     assert many - few < 80 * tile.nbytes / 10  # what two threads hold varies by a MB; the records grew by 20 MB
+
+
+@pytest.mark.slow
+def test_ten_million_records_are_counted_in_less_than_a_gibibyte(tmp_path: Path) -> None:
+    path, tile = tmp_path / "records.f32", stream(0, "ten million").standard_normal((100_000, 128), dtype=np.float32)
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(tile.tobytes())
+    code = f"""
+import pathlib, threading, numpy as np
+from recordwise.votes import Ballot, count_votes
+def own():
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))  # without the mapped file
+records = np.memmap({str(path)!r}, dtype=np.float32, mode="r", shape=(10_000_000, 128))
+labels, before, seen, done = np.zeros(len(records), dtype=np.int8), own(), [], threading.Event()
+def watch():
+    while not done.wait(0.01):
+        seen.append(own())
+watcher = threading.Thread(target=watch)
+watcher.start()
+counts = count_votes(records, labels, records[:500], Ballot(num_queries=500, num_classes=2))
+done.set()
+watcher.join()
+assert counts.sum() == len(records)
+print(max(seen) - before)
+"""
+    grown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(grown) < 2**20  # KiB
