@@ -67,6 +67,89 @@ def run(
 
 
 @app.command()
+def plan(
+    records: Annotated[int, typer.Option(help="How many private records will vote, or a public guess.")],
+    classes: Annotated[int, typer.Option(help="How many classes there are.")],
+    epsilon: Annotated[float, typer.Option(help="The budget of the run.")],
+    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    queries: Annotated[list[int] | None, typer.Option(help="Numbers of queries (s) to consider; repeatable.")] = None,
+    votes: Annotated[list[int] | None, typer.Option(help="Votes per record (k) to consider; repeatable.")] = None,
+    labels: Annotated[int, typer.Option(help="Labels per record at most (r).")] = 1,
+    purity: Annotated[
+        float, typer.Option(help="A public guess: share of a query's records with its commonest class.")
+    ] = 0.9,
+    pool: Annotated[int, typer.Option(help="How many pool samples there are.")] = 3000,
+    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+    trust: Annotated[str, typer.Option(help="central, distributed, local or shuffle.")] = "central",
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
+    rounds: Annotated[int, typer.Option(help="Rounds that share the budget.")] = 1,
+    parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Predict the labels' accuracy before anything is spent, and recommend how many queries to ask.
+
+    No data is read: a made-up world with these numbers goes through the real protocol's noise and the real decoder.
+    """
+    from recordwise.planner import plan as make_plan
+    from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
+    from recordwise.protocols.terms import Terms
+
+    terms = Terms(
+        epsilon=exact(epsilon),
+        delta=exact(delta),
+        neighbours=one_of(Neighbours, neighbours=neighbours),
+        trust=one_of(Trust, trust=trust),
+        mechanism=mechanism,
+        rounds=rounds,
+        parties=parties,
+    )
+    made = make_plan(
+        terms,
+        num_records=records,
+        num_classes=classes,
+        labels_per_record=labels,
+        num_queries=queries,
+        votes_per_record=votes or (1, 2),
+        purity=purity,
+        pool_size=pool,
+    )
+    if as_json:
+        _print_json(made.as_dict())
+        return
+    typer.echo(made.as_text())
+
+
+@app.command()
+def amplify(
+    n: Annotated[int, typer.Option("--n", help="How many honest senders are shuffled together.")],
+    epsilon0: Annotated[float, typer.Option(help="What one message costs on its own.")],
+    delta: Annotated[float, typer.Option(help="The central guarantee's delta.")] = 1e-6,
+    target: Annotated[float | None, typer.Option(help="A central epsilon to invert.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Also answer for this local mechanism, which may be tighter.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="With --mechanism: the ballot's queries (s).")] = 10,
+    classes: Annotated[int, typer.Option(help="With --mechanism: the ballot's classes (C).")] = 10,
+    votes: Annotated[int, typer.Option(help="With --mechanism: votes per record (k).")] = 1,
+    labels: Annotated[int, typer.Option(help="With --mechanism: labels per record at most (r).")] = 1,
+    as_json: Json = False,
+) -> None:
+    """What shuffling is worth, by every accountant, and the largest epsilon0 that reaches a central epsilon."""
+    from recordwise.privacy.amplification import amplify as ask
+    from recordwise.protocols.local.parameters import kind_named
+    from recordwise.protocols.shuffle.single import amplifiable
+    from recordwise.votes import Ballot
+
+    ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
+    known = None if mechanism is None else amplifiable(kind_named(mechanism), ballot)
+    answer = ask(n, epsilon0, delta, mechanism=known, target=target)
+    if as_json:
+        _print_json(answer.to_dict())
+        return
+    typer.echo(answer.as_text())
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     out: Annotated[

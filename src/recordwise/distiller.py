@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recordwise.arrays import Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
@@ -32,14 +35,15 @@ from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.ledger import Ledger
-from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.privacy.noise import Noise, Normal, SystemNoise
 from recordwise.progress import Progress, Silent
+from recordwise.protocols.central import CentralPermuteAndFlip
 from recordwise.protocols.packed import pack, unpack
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.terms import Mechanism, Terms
+from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.students import class_probabilities, student_from, teach
-from recordwise.tally import Release
+from recordwise.tally import Choices, Release, Tally
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
 
 CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
@@ -68,8 +72,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       epsilon: The privacy budget of the whole fit, all rounds together.
       delta: Zero for pure differential privacy.
       neighbours: "replace" (one record by another) or "add-remove".
-      trust: Who is trusted with votes: "central".
-      mechanism: "auto", "laplace", "permute-and-flip" or "gaussian".
+      trust: Who may see votes without noise: "central", "distributed", "local" or "shuffle".
+      mechanism: "auto", or one of `protocols.terms.MECHANISMS` for that trust.
+      parties: Under distributed trust, how many parties hold the records.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       votes_per_record: How many queries each record votes for (k).
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
@@ -100,6 +105,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         neighbours: str = "replace",
         trust: str = "central",
         mechanism: str = "auto",
+        parties: int = 1,
         num_queries: int | str = "auto",
         votes_per_record: int = 1,
         labels_per_record: int = 1,
@@ -124,6 +130,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.neighbours = neighbours
         self.trust = trust
         self.mechanism = mechanism
+        self.parties = parties
         self.num_queries = num_queries
         self.votes_per_record = votes_per_record
         self.labels_per_record = labels_per_record
@@ -148,9 +155,13 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         terms = self._terms()
         progress = self.progress or Silent()
         noise = SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
+        X = self._samples(X, reset=True)
         self.classes_, labels = self._labels(X, y)
         if self.student_input not in ("vectors", "samples"):
             raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
+        if not 0 <= self.min_confidence <= 1:
+            raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
+        student_from(self.student, seed=self.random_state)  # a student that cannot be built is refused before spending
         refuse_overlap(X_public, X)
         folder = self._folder(X_public)
 
@@ -165,7 +176,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
-        protocols = terms.protocols(ballot)
+        protocols = terms.protocols(ballot, self._public_number(terms, len(labels)))
         self.guarantee_ = replace(terms.guarantee(protocols), private=noise.private)
         till = self._till(folder, noise)
         material = pool if self.student_input == "vectors" else X_public
@@ -176,23 +187,25 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             with progress.step(f"ask (round {number})", 1):
                 queries = folder.keep(f"queries-{number}", partial(self._ask, pool, material, ballot.num_queries))
                 graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+                decoded = partial(
+                    decode,
+                    sizes=queries.sizes,
+                    graph=graph,
+                    decoder=self.decoder,
+                    num_records=len(labels) if terms.neighbours is Neighbours.REPLACE else None,
+                )
+                decoded(_nothing(protocol))  # what cannot be decoded is refused before it is paid for
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
             def produce(queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
                 votes = self._vote(X, labels, queries, ballot, progress)
-                return pack(protocol.server([protocol.client(votes, noise)], noise))
+                messages = (protocol.client(one, noise) for one in _by_client(votes, self.parties))
+                return pack(protocol.server(messages, noise))
 
             release = unpack(till(number, protocol, produce))
 
             # 6 decode
-            decoded = decode(
-                release,
-                sizes=queries.sizes,
-                graph=graph,
-                decoder=self.decoder,
-                num_records=len(labels) if terms.neighbours is Neighbours.REPLACE else None,
-            )
-            self.rounds_.append(Round(queries, release, decoded.abstain_below(self.min_confidence)))
+            self.rounds_.append(Round(queries, release, decoded(release).abstain_below(self.min_confidence)))
 
             # 7 teach
             with progress.step(f"teach (round {number})", 1):
@@ -227,12 +240,24 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             delta=exact(self.delta),
             neighbours=one_of(Neighbours, neighbours=self.neighbours),
             trust=one_of(Trust, trust=self.trust),
-            mechanism=one_of(Mechanism, mechanism=self.mechanism),
+            mechanism=self.mechanism,
             rounds=self.rounds,
+            parties=self.parties,
         )
+
+    def _samples(self, X: Samples, *, reset: bool) -> Samples:
+        """Samples as they came; rows of numbers are held to scikit-learn's rules."""
+        if hasattr(X, "__array__") and not hasattr(X, "__len__"):
+            X = np.asarray(X)
+        if issparse(X):
+            raise TypeError("sparse samples are not supported: pass a dense array, or text and tables as they are")
+        numbers = getattr(X, "dtype", None) is not None and np.asarray(X).dtype.kind in "fiubc" and np.ndim(X) <= 2
+        return validate_data(self, X, reset=reset) if numbers else X
 
     def _labels(self, X: Samples, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The public list of classes, and the records' labels as numbers in it: (n,), or (n, C) zeros and ones."""
+        if y is None:
+            raise InvalidInput("fit requires y to be passed, but the target y is None")
         labels = np.asarray(y)
         if len(labels) != len(X):
             raise InvalidInput(f"y must have one label for each of the {len(X)} records, got {len(labels)}")
@@ -245,8 +270,12 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             if len(classes) != labels.shape[1]:
                 raise InvalidInput(f"classes must be as many as the {labels.shape[1]} columns of y, got {len(classes)}")
             return classes, labels
-        if labels.ndim != 1:
+        if labels.ndim != 1 and labels.shape != (len(labels), 1):
             raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
+        labels = column_or_1d(labels, warn=True)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
         classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
         numbers = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
         unknown = np.flatnonzero(classes[numbers] != labels)
@@ -281,6 +310,16 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _fit_encoder(self, X_public: Samples) -> Any:
         return clone(encoder_from(self.encoder, X_public, seed=self.random_state), safe=False).fit(X_public)
 
+    def _public_number(self, terms: Terms, num_records: int) -> int:
+        """What may be known about the number of records: the number itself where it is public, else a public guess."""
+        if terms.neighbours is Neighbours.REPLACE:
+            return num_records
+        if self.expected_records is None and terms.trust is not Trust.CENTRAL:
+            raise InvalidInput(
+                f"{terms.trust} trust needs expected_records under add-remove, where their number is private"
+            )
+        return self.expected_records or 1  # central protocols do not depend on it
+
     def _num_queries(self, terms: Terms, *, num_records: int, pool_size: int) -> int:
         if self.num_queries != "auto":
             return self.num_queries  # type: ignore[return-value]  # the ballot checks it
@@ -290,7 +329,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
         return recommend_queries(
             terms,
-            num_records=self.expected_records or num_records,
+            num_records=self._public_number(terms, num_records),
             pool_size=pool_size,
             num_classes=len(self.classes_),
             votes_per_record=self.votes_per_record,
@@ -336,4 +375,19 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.student_ = teach(student, material, chances, weights=weights, multi_label=multi_label)
 
     def _material(self, X: Samples) -> Samples:
+        X = self._samples(X, reset=False)
         return encode(self.encoder_, X) if self.student_input == "vectors" else X
+
+
+def _by_client(votes: Votes, parties: int) -> Iterator[Votes]:
+    """The votes as their holders see them: cut into as many parts as there are parties."""
+    for part in np.array_split(np.arange(len(votes)), parties):
+        yield Votes(votes.ballot, votes.queries[part], votes.labels[part])
+
+
+def _nothing(protocol: Protocol[Any]) -> Release:
+    """A release of the protocol's kind that says nothing about anybody."""
+    ballot, promise = protocol.ballot, protocol.guarantee
+    if isinstance(protocol, CentralPermuteAndFlip):
+        return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
+    return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))

@@ -56,6 +56,7 @@ class Privacy(_Section):
     neighbours: Literal["replace", "add-remove"] = "replace"
     trust: Literal["central", "distributed", "local", "shuffle"] = "central"
     mechanism: str = "auto"
+    parties: int = 1
     ledger: str | None = None
     budget: str = "default"
     budget_epsilon: float | None = None

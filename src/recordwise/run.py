@@ -46,6 +46,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         neighbours=job.privacy.neighbours,
         trust=job.privacy.trust,
         mechanism=job.privacy.mechanism,
+        parties=job.privacy.parties,
         ledger=open_ledger(job),
         budget=job.privacy.budget,
         run_dir=job.out,

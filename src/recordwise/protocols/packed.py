@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import LedgerFault
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
-from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal
+from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference
 from recordwise.protocols.local.law import SumOfEstimates
 from recordwise.tally import Choices, Release, Tally
 from recordwise.votes.ballot import Ballot
 
-LAWS: dict[str, Any] = {law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, Normal, SumOfEstimates)}
+LAWS: dict[str, Any] = {
+    law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, PolyaDifference, Normal, SumOfEstimates)
+}
 
 
 def pack(release: Release) -> bytes:
@@ -26,7 +28,7 @@ def pack(release: Release) -> bytes:
     about: dict[str, Any] = {
         "release": type(release).__name__,
         "ballot": _plain(release.ballot),
-        "guarantee": _plain(release.guarantee),
+        "guarantee": release.guarantee.to_json(),
     }
     array: NDArray[Any]
     if isinstance(release, Tally):
@@ -46,17 +48,7 @@ def unpack(content: bytes) -> Release:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             about, array = json.loads(file["about"].tobytes()), file["array"]
         ballot = Ballot(**about["ballot"])
-        told = about["guarantee"]
-        guarantee = Guarantee(
-            **{
-                **told,
-                "epsilon": Fraction(told["epsilon"]),
-                "delta": Fraction(told["delta"]),
-                "neighbours": Neighbours(told["neighbours"]),
-                "trust": Trust(told["trust"]),
-                "unit": Unit(told["unit"]),
-            }
-        )
+        guarantee = Guarantee(**about["guarantee"])
         if about["release"] == Choices.__name__:
             return Choices(ballot, guarantee, array, Fraction(about["scale"]))
         parameters = {name: Fraction(v) if isinstance(v, str) else v for name, v in about["parameters"].items()}

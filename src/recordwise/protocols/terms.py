@@ -1,10 +1,9 @@
-"""What a user asks of a release, and the protocols that give it: one per round, together within the budget."""
+"""What a user asks of a run, and the protocols that give it: one per round, together within the budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
@@ -13,17 +12,27 @@ from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.local.choose import choose
+from recordwise.protocols.local.parameters import MECHANISMS as LOCAL
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Ballot
 
-
-class Mechanism(StrEnum):
-    """How noise is added under central trust."""
-
-    AUTO = "auto"
-    LAPLACE = "laplace"
-    PERMUTE_AND_FLIP = "permute-and-flip"
-    GAUSSIAN = "gaussian"
+AUTO, LAPLACE, PERMUTE_AND_FLIP, GAUSSIAN, MULTI_MESSAGE = (
+    "auto",
+    "laplace",
+    "permute-and-flip",
+    "gaussian",
+    "multi-message",
+)
+MECHANISMS: dict[Trust, tuple[str, ...]] = {
+    Trust.CENTRAL: (AUTO, LAPLACE, PERMUTE_AND_FLIP, GAUSSIAN),
+    Trust.DISTRIBUTED: (AUTO, LAPLACE),
+    Trust.LOCAL: (AUTO, *LOCAL),
+    Trust.SHUFFLE: (AUTO, MULTI_MESSAGE, *LOCAL),
+}
+MOST_MESSAGES = 100.0  # per sender: "auto" floods the shuffler no further than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,66 +41,124 @@ class Terms:
 
     Guarantees:
       - the rounds' releases together cost at most (epsilon, delta) under `neighbours`;
-      - at delta = 0 they cost exactly epsilon; at delta > 0 less than one part in a thousand of it stays unused.
+      - at delta = 0 they cost exactly epsilon; at delta > 0 central and local rounds leave less than one part in a
+        thousand of it unused, and shuffled rounds share it evenly.
+
+    Attributes:
+      mechanism: One of MECHANISMS for the trust at hand.
+      parties: Under distributed trust, how many parties hold the records; each adds its share of the noise.
     """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     neighbours: Neighbours = Neighbours.REPLACE
     trust: Trust = Trust.CENTRAL
-    mechanism: Mechanism = Mechanism.AUTO
+    mechanism: str = AUTO
     rounds: int = 1
+    parties: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         object.__setattr__(self, "delta", exact(self.delta))
         positive(epsilon=self.epsilon)
-        whole(rounds=self.rounds)
+        whole(rounds=self.rounds, parties=self.parties)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
-        if self.mechanism is Mechanism.GAUSSIAN and self.delta == 0:
-            raise InvalidInput("the gaussian mechanism needs delta > 0, got 0")
+        allowed = MECHANISMS[self.trust]
+        if self.mechanism not in allowed:
+            raise InvalidInput(f"mechanism under {self.trust} trust must be one of {allowed}, got {self.mechanism!r}")
+        if self.delta == 0 and (self.trust is Trust.SHUFFLE or self.mechanism == GAUSSIAN):
+            wish = "shuffle trust" if self.trust is Trust.SHUFFLE else "the gaussian mechanism"
+            raise InvalidInput(f"{wish} needs delta > 0, got 0")
+        if self.trust is Trust.LOCAL and self.neighbours is not Neighbours.REPLACE:
+            raise InvalidInput(
+                f"local trust hides what a record says, not that it sent a message: neighbours must be replace, "
+                f"got {self.neighbours}"
+            )
 
-    def protocols(self, ballot: Ballot) -> tuple[Protocol[Any], ...]:
-        """One protocol per round; equal rounds, so that every round's labels are equally good."""
-        by_name = {
-            Mechanism.LAPLACE: self._laplace,
-            Mechanism.PERMUTE_AND_FLIP: self._permute_and_flip,
-            Mechanism.GAUSSIAN: self._gaussian,
-        }
-        if self.mechanism is Mechanism.AUTO:
-            # Joint decoding needs counts, so permute-and-flip is never chosen for the user; of the two tallies the
-            # one with less noise is.
-            tallies = [self._laplace, self._gaussian] if self.delta else [self._laplace]
-            protocol = min((make(ballot) for make in tallies), key=lambda candidate: candidate.noise_std(0))
-        else:
-            protocol = by_name[self.mechanism](ballot)
-        return (protocol,) * self.rounds
+    def protocols(self, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
+        """One protocol per round; equal rounds, so that every round's labels are equally good.
+
+        Args:
+          num_records: How many records will vote: the senders under shuffle trust, and a public bound on any count
+            under distributed trust. Central and local protocols do not depend on it.
+        """
+        make = {
+            Trust.CENTRAL: self._central,
+            Trust.DISTRIBUTED: self._distributed,
+            Trust.LOCAL: self._local,
+            Trust.SHUFFLE: self._shuffle,
+        }[self.trust]
+        return (make(ballot, num_records),) * self.rounds
 
     def guarantee(self, protocols: tuple[Protocol[Any], ...]) -> Guarantee:
         """What the releases of all rounds promise together."""
+        each = protocols[0].guarantee
         return Guarantee(
             epsilon=total_epsilon([protocol.event for protocol in protocols], self.delta),
             delta=self.delta,
             neighbours=self.neighbours,
             trust=self.trust,
+            unit=each.unit,
+            honest_parties=each.honest_parties,
         )
 
+    def _central(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        makers = {LAPLACE: self._laplace, PERMUTE_AND_FLIP: self._permute_and_flip, GAUSSIAN: self._gaussian}
+        if self.mechanism != AUTO:
+            return makers[self.mechanism](ballot)
+        # Joint decoding needs counts, so permute-and-flip is never chosen for the user; of the tallies the one with
+        # less noise is.
+        tallies = [self._laplace(ballot), *([self._gaussian(ballot)] if self.delta else [])]
+        return min(tallies, key=lambda protocol: protocol.noise_std(num_records))
+
     def _laplace(self, ballot: Ballot) -> Protocol[Any]:
-        cells = ballot.cells_changed(self.neighbours)
-        scale = self._least(lambda noise: DiscreteLaplaceTally(noise, cells), cells)
-        return CentralLaplace(ballot=ballot, neighbours=self.neighbours, epsilon=cells / scale)
+        return CentralLaplace(ballot=ballot, neighbours=self.neighbours, epsilon=self._laplace_epsilon(ballot))
 
     def _permute_and_flip(self, ballot: Ballot) -> Protocol[Any]:
-        epsilon = 1 / self._least(lambda noise: Pure(1 / noise), 1)
-        return CentralPermuteAndFlip(ballot=ballot, neighbours=self.neighbours, epsilon=epsilon)
+        return CentralPermuteAndFlip(ballot=ballot, neighbours=self.neighbours, epsilon=self._pure_epsilon())
 
     def _gaussian(self, ballot: Ballot) -> Protocol[Any]:
         cells = ballot.cells_changed(self.neighbours)
         sigma2 = calibrate(lambda noise: [DiscreteGaussianTally(noise, cells)] * self.rounds, self.epsilon, self.delta)
         return CentralGaussian(ballot=ballot, neighbours=self.neighbours, rho=cells / (2 * sigma2), delta=self.delta)
 
-    def _least(self, event: Callable[[Fraction], Event], loss: int) -> Fraction:
+    def _distributed(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        return DistributedLaplace(
+            ballot=ballot,
+            epsilon=self._laplace_epsilon(ballot),
+            survivors=self.parties,
+            parties=self.parties,
+            largest_count=num_records,
+            neighbours=self.neighbours,
+        )
+
+    def _local(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        return choose(ballot, self._pure_epsilon(), self.mechanism).mechanism
+
+    def _shuffle(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        share = {"epsilon": self.epsilon / self.rounds, "delta": self.delta / self.rounds, "senders": num_records}
+        multi = ShuffleMulti(ballot=ballot, neighbours=self.neighbours, **share)  # type: ignore[arg-type]
+        if self.mechanism == MULTI_MESSAGE:
+            return multi
+        if self.neighbours is not Neighbours.REPLACE:
+            raise InvalidInput(
+                f"one message per sender tells how many senders there are: neighbours must be replace, or mechanism "
+                f"{MULTI_MESSAGE!r}, got {self.neighbours}"
+            )
+        single = ShuffleSingle(ballot=ballot, mechanism=self.mechanism, **share)  # type: ignore[arg-type]
+        if self.mechanism != AUTO or multi.expected_messages > MOST_MESSAGES:
+            return single
+        return min(single, multi, key=lambda protocol: protocol.noise_std(num_records))
+
+    def _laplace_epsilon(self, ballot: Ballot) -> Fraction:
+        cells = ballot.cells_changed(self.neighbours)
+        return cells / self._least_noise(lambda noise: DiscreteLaplaceTally(noise, cells), cells)
+
+    def _pure_epsilon(self) -> Fraction:
+        return 1 / self._least_noise(lambda noise: Pure(1 / noise), 1)
+
+    def _least_noise(self, event: Callable[[Fraction], Event], loss: int) -> Fraction:
         """The least noise x with which `rounds` times event(x), each of pure epsilon loss / x, fit the budget."""
         exactly = Fraction(loss * self.rounds) / self.epsilon
         if self.delta == 0:

@@ -58,6 +58,16 @@ class Amplification:
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "answers": [asdict(answer) for answer in self.answers], "epsilon": self.epsilon}
 
+    def as_text(self) -> str:
+        lines = [
+            f"{self.senders:,} shuffled messages at epsilon0 {self.epsilon0:g}, delta {self.delta:g}, replace-one:",
+            f"{'accountant':<34} {'epsilon <=':>12} {'epsilon >=':>12} {f'epsilon0 for {self.target:.4g}':>20}",
+        ]
+        for answer in self.answers:
+            upper = "out of regime" if answer.upper is None else f"{answer.upper:.5f}"
+            lines.append(f"{answer.accountant:<34} {upper:>12} {answer.lower:>12.5f} {answer.largest_epsilon0:>20.5f}")
+        return "\n".join(lines)
+
 
 def amplify(
     senders: int,

@@ -37,7 +37,11 @@ class SeededNoise:
     private: ClassVar[bool] = False
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def __repr__(self) -> str:
+        return f"SeededNoise({self.seed})"
 
     def words(self, count: int) -> NDArray[np.uint64]:
         return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)

@@ -24,6 +24,13 @@ MECHANISMS: dict[str, type[LocalMechanism]] = {
 }
 
 
+def kind_named(name: str) -> type[LocalMechanism]:
+    """The mechanism of that name."""
+    if name not in MECHANISMS:
+        raise InvalidInput(f"mechanism must be one of {tuple(MECHANISMS)}, got {name!r}")
+    return MECHANISMS[name]
+
+
 def to_json(mechanism: LocalMechanism) -> str:
     """The parameters in a canonical spelling."""
     record = {"format": FORMAT, "mechanism": mechanism.name, "epsilon": str(mechanism.epsilon)}

@@ -1,0 +1,228 @@
+"""The seven steps together, as a scikit-learn user meets them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from recordwise.distiller import PrivateDistiller
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput
+from recordwise.privacy.guarantee import Neighbours
+from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.packed import pack
+from recordwise.streams import stream
+
+
+class WithPool(PrivateDistiller):
+    """scikit-learn's checks call fit(X, y), so this makes a pool near X; a real pool comes from elsewhere."""
+
+    def fit(self, X: Any, y: Any) -> WithPool:
+        rng = stream(0, "pool")
+        try:
+            near = np.asarray(X, dtype=float)
+            span = np.ptp(near, axis=0) + 1e-3
+            pool = near[rng.integers(len(near), size=200)] + 0.02 * span * rng.normal(size=(200, near.shape[1]))
+        except (TypeError, ValueError, IndexError, Warning):  # X is one of the checks' malformed inputs: fit itself is to refuse it
+            pool = rng.normal(size=(200, 3))
+        return super().fit(X, y, X_public=pool)
+
+
+EXCLUDED = {
+    "check_dtype_object": "columns of objects are a table, which the encoder for tables takes: they need not be refused",
+}
+
+
+# Noise is seeded here because the checks compare two fits; noise of epsilon 100 is small because they score them.
+@parametrize_with_checks(
+    [WithPool(100.0, num_queries=30, noise=SeededNoise(0))], expected_failed_checks=lambda estimator: EXCLUDED
+)
+def test_scikit_learn_accepts_the_estimator(estimator: WithPool, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, np.ndarray]:
+    bunch = load_digits()
+    order = stream(0, "digits").permutation(len(bunch.images))
+    pool, records, test = np.split(order, [600, 1500])
+    images = bunch.images.astype(np.uint8)
+    parts = {"pool": images[pool], "X": images[records], "y": bunch.target[records]}
+    return parts | {"test": images[test], "test_y": bunch.target[test], "pool_y": bunch.target[pool]}
+
+
+def distiller(**settings: Any) -> PrivateDistiller:
+    return PrivateDistiller(**{"epsilon": 4.0, "encoder": "pca", "num_queries": 40, **settings})
+
+
+def fit(one: PrivateDistiller, digits: dict[str, np.ndarray]) -> PrivateDistiller:
+    return one.fit(digits["X"], digits["y"], X_public=digits["pool"])
+
+
+def test_digits_are_learned_from_private_votes(digits: dict[str, np.ndarray]) -> None:
+    fitted = fit(distiller(), digits)
+    assert fitted.score(digits["test"], digits["test_y"]) > 0.8
+    assert fitted.predict_proba(digits["test"]).shape == (len(digits["test"]), 10)
+    assert np.allclose(fitted.predict_proba(digits["test"]).sum(axis=1), 1)
+    assert fitted.guarantee_.epsilon == 4 and fitted.guarantee_.is_pure and fitted.guarantee_.private
+    assert (fitted.pool_labels_ == digits["pool_y"]).mean() > 0.8
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "permute-and-flip", "gaussian"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_every_central_mechanism_teaches(digits: dict[str, np.ndarray], mechanism: str, neighbours: str) -> None:
+    delta = 1e-6 if mechanism == "gaussian" else 0.0
+    fitted = fit(distiller(mechanism=mechanism, neighbours=neighbours, delta=delta, epsilon=8.0), digits)
+    assert fitted.score(digits["test"], digits["test_y"]) > 0.7
+    assert str(fitted.guarantee_.neighbours) == neighbours
+
+
+def test_two_fits_draw_fresh_noise(digits: dict[str, np.ndarray]) -> None:
+    first, second = (fit(distiller(), digits).rounds_[0].release for _ in range(2))
+    assert pack(first) != pack(second)
+
+
+def test_seeded_noise_is_marked_not_private_and_no_ledger_pays_for_it(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    fitted = fit(distiller(noise=SeededNoise(0)), digits)
+    assert "NOT PRIVATE" in str(fitted.guarantee_)
+    assert not fitted.rounds_[0].release.guarantee.private
+    ledger = Ledger.open(tmp_path / "ledger.sqlite")
+    ledger.open_budget("digits", epsilon=10)
+    with pytest.raises(InvalidInput, match="not private"):
+        fit(distiller(noise=SeededNoise(0), ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+    assert ledger.spent("digits") == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_rounds_share_one_budget_and_use_it_up(digits: dict[str, np.ndarray], delta: float) -> None:
+    fitted = fit(distiller(rounds=3, delta=delta, epsilon=1.0), digits)
+    assert len(fitted.rounds_) == 3
+    assert 0.998 < fitted.guarantee_.epsilon <= 1
+    if not delta:
+        assert sum(one.release.guarantee.epsilon for one in fitted.rounds_) == 1
+
+
+def test_the_ledger_pays_once_per_round_and_refuses_before_looking(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    place = tmp_path / "ledger.sqlite"
+    ledger = Ledger.open(place)
+    ledger.open_budget("digits", epsilon=1.5)
+    fit(distiller(epsilon=1.0, rounds=2, ledger=place, budget="digits"), digits)
+    assert ledger.spent("digits") == 1 and len(ledger.history("digits")) == 2
+    with pytest.raises(BudgetExceeded, match="0.5"):
+        fit(distiller(epsilon=1.0, ledger=place, budget="digits"), digits)
+    assert ledger.spent("digits") == 1
+
+
+def test_a_run_folder_gives_the_same_release_again_without_a_second_charge(
+    digits: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    place = tmp_path / "ledger.sqlite"
+    Ledger.open(place).open_budget("digits", epsilon=4)
+    settings = {"ledger": place, "budget": "digits", "run_dir": tmp_path / "run"}
+    first, again = (fit(distiller(**settings), digits) for _ in range(2))
+    assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
+    assert Ledger.open(place).spent("digits") == 4
+    with pytest.raises(ChangedInput, match="pool"):
+        distiller(**settings).fit(digits["X"], digits["y"], X_public=digits["pool"][1:])
+    with pytest.raises(ChangedInput, match="num_queries"):
+        fit(distiller(**{**settings, "num_queries": 41}), digits)
+    assert Ledger.open(place).spent("digits") == 4
+
+
+def test_a_fitted_distiller_survives_pickling_and_holds_no_votes(digits: dict[str, np.ndarray]) -> None:
+    fitted = fit(distiller(), digits)
+    content = pickle.dumps(fitted.published())
+    assert b"Votes" not in content and b"ExactCounts" not in content
+    assert (pickle.loads(content).predict(digits["test"]) == fitted.predict(digits["test"])).all()
+
+
+def test_parameters_are_cloned_and_searched_like_any_estimators(digits: dict[str, np.ndarray]) -> None:
+    assert clone(distiller(epsilon=0.5)).get_params()["epsilon"] == 0.5
+    flat = digits["X"].reshape(len(digits["X"]), -1).astype(float)
+    search = GridSearchCV(WithPool(8.0, num_queries=30), {"student": ["linear", LogisticRegression()]}, cv=2)
+    assert search.fit(flat[:400], digits["y"][:400]).best_score_ > 0.5
+
+
+def test_records_may_have_several_labels() -> None:
+    X, Y = make_multilabel_classification(n_samples=3000, n_features=8, n_classes=4, n_labels=2, random_state=0)
+    keep = Y.sum(axis=1) <= 2
+    X, Y = X[keep] + stream(0, "jitter").normal(scale=0.01, size=(keep.sum(), 8)), Y[keep]
+    half = len(X) // 2
+    fitted = PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
+    right = (fitted.predict(X[half:]) == Y[half:]).mean()
+    assert right > max((Y[half:] == guess).mean() for guess in (0, 1)) + 0.05
+    with pytest.raises(InvalidInput, match="at most r = 2"):
+        PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], np.ones((half, 4)), X_public=X[half:])
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"epsilon": 0.0}, "epsilon must be > 0"),
+    ({"epsilon": float("nan")}, "finite"),
+    ({"delta": 1.0}, "delta"),
+    ({"votes_per_record": 41}, "k must be <="),
+    ({"num_queries": 0}, "num_queries"),
+    ({"num_queries": 601}, "num_queries"),
+    ({"rounds": 0}, "rounds"),
+    ({"neighbours": "swap"}, "neighbours"),
+    ({"trust": "nobody"}, "trust"),
+    ({"mechanism": "magic"}, "mechanism"),
+    ({"mechanism": "gaussian"}, "delta > 0"),
+    ({"metric": "manhattan"}, "metric"),
+    ({"decoder": "oracle"}, "decoder"),
+    ({"student": "genius"}, "student"),
+    ({"encoder": "magic"}, "encoder"),
+    ({"student_input": "pixels"}, "student_input"),
+    ({"classes": [0, 1, 2]}, "declared classes"),
+    ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
+    ({"min_confidence": 2.0}, "confidence"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
+def test_a_mistake_is_one_line_and_spends_nothing(
+    digits: dict[str, np.ndarray], tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.sqlite")
+    neighbours = Neighbours.ADD_REMOVE if settings.get("neighbours") == "add-remove" else Neighbours.REPLACE
+    ledger.open_budget("digits", epsilon=100, delta=1e-3, neighbours=neighbours)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        fit(distiller(**settings, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+    assert "\n" not in str(caught.value)
+    assert ledger.spent("digits") == 0
+
+
+def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    flat = digits["X"].reshape(len(digits["X"]), -1).astype(float)
+    pool = digits["pool"].reshape(len(digits["pool"]), -1).astype(float)
+    place = tmp_path / "ledger.sqlite"
+    ledger = Ledger.open(place)
+    ledger.open_budget("digits", epsilon=100)
+
+    def attempt(X: Any, y: Any, X_public: Any) -> None:
+        PrivateDistiller(1.0, num_queries=20, ledger=place, budget="digits").fit(X, y, X_public=X_public)
+
+    broken = flat.copy()
+    broken[7, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        attempt(broken, digits["y"], pool)
+    with pytest.raises(InvalidInput, match="one label for each"):
+        attempt(flat, digits["y"][1:], pool)
+    with pytest.raises(InvalidInput, match="must not hold private records"):
+        attempt(flat, digits["y"], np.vstack([pool, flat[:2]]))
+    with pytest.raises(InvalidInput):
+        attempt(flat, digits["y"], pool[:, :-1])
+    assert ledger.spent("digits") == 0
+
+
+def test_the_number_of_records_is_not_used_when_it_is_private(digits: dict[str, np.ndarray]) -> None:
+    fitted = fit(distiller(neighbours="add-remove", num_queries="auto", expected_records=900), digits)
+    assert len(fitted.rounds_[0].queries) > 10
