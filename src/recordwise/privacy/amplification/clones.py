@@ -87,26 +87,28 @@ class Clones:
         return Bounds(self.epsilon_below(delta, senders=senders), self.epsilon_above(delta, senders=senders))
 
     def epsilon_above(self, delta: float, *, senders: int) -> float:
-        def fits(epsilon: float) -> bool:
-            return self.delta_above(epsilon, senders=senders, left_out=LEFT_OUT * delta) <= delta
+        def certified(epsilon: float) -> float:
+            return self.delta_above(epsilon, senders=senders, left_out=LEFT_OUT * delta)
 
         low, high, step = 0.0, self._near(delta, senders), 1e-6
-        while not fits(high):
-            low, high, step = high, high * (1 + step) + 1e-12, 4 * step
+        while (spent := certified(high)) > delta:
+            # Surprise grows about linearly with epsilon: this lands close, and nearly always on the safe side.
+            growth = surprise(delta) / max(surprise(spent), surprise(delta) / 2)
+            low, high, step = high, high * (growth + step) + 1e-12, 4 * step
             if high >= min(self._most, 300):
                 return self._most
-        return _narrowed(high, low, fits)
+        return _narrowed(high, low, lambda epsilon: certified(epsilon) <= delta)
 
     def epsilon_below(self, delta: float, *, senders: int) -> float:
-        def exceeds(epsilon: float) -> bool:
-            return self.delta_below(epsilon, senders=senders, left_out=LEFT_OUT * delta) >= delta
+        def certified(epsilon: float) -> float:
+            return self.delta_below(epsilon, senders=senders, left_out=LEFT_OUT * delta)
 
         high, low, step = math.inf, self._near(delta, senders), 1e-6
-        while not exceeds(low):
-            high, low, step = low, low * (1 - step) - 1e-12, 4 * step
-            if step > 1 or low <= 0:
+        while (attained := certified(low)) < delta:
+            high, low, step = low, low * (surprise(delta) / surprise(attained) - step) - 1e-12, 4 * step
+            if low <= 0:
                 return 0.0
-        return _narrowed(low, high, exceeds)
+        return _narrowed(low, high, lambda epsilon: certified(epsilon) >= delta)
 
     def about(self, epsilon: float, *, senders: int) -> float:
         """Delta for the mean number of clones: nearly right, quick, and no bound; a guide for those who search."""
@@ -206,7 +208,7 @@ def surprise(delta: float) -> float:
 def _narrowed(good: float, bad: float, holds: Callable[[float], bool]) -> float:
     """A value between the two, still good and, where they were far apart, closer to the bad one."""
     if math.isfinite(bad) and bad > 0:
-        while abs(good - bad) > 3e-5 * good:
+        while abs(good - bad) > 1e-4 * good:
             middle = (good + bad) / 2
             good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good

@@ -50,7 +50,7 @@ def collision(cells: int, buckets: Callable[[float], int], *, collisions_counted
         to the same bucket with probability at least 1/l. Such a message tells nothing between the two, so beta is
         smaller by the factor 1 - 1/l.
 
-    The witnesses assume hash values that are independent between three records' cells.
+    The witnesses look at three records with disjoint votes, whose hash values they take to be independent.
     """
     whole(cells=cells)
     if collisions_counted and cells != 1:

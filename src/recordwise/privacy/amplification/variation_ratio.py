@@ -63,7 +63,9 @@ class Variation:
         """The pair of distributions that dominates the shuffled batch."""
         miss = self.beta / (self.p - 1)
         hit = miss * self.p
-        return Clones(hit=hit, miss=miss, blanket=min(0.5, hit / (1 + self.beta)), cloned=(1 + self.beta) / self.q)
+        nothing_else = hit + miss > 1 - 1e-12  # no rest: a clone falls on one of the sides
+        blanket = 0.5 if nothing_else else hit / (1 + self.beta)
+        return Clones(hit=hit, miss=miss, blanket=blanket, cloned=(1 + self.beta) / self.q)
 
 
 LocalMechanism = Callable[[float], Variation]
