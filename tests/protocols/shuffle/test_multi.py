@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.labels.bounds import accuracy
 from recordwise.privacy.events import Approximate
 from recordwise.privacy.flood import Flood, flood_delta
 from recordwise.privacy.guarantee import Neighbours, Trust
@@ -180,6 +182,22 @@ def test_the_accuracy_bound_covers() -> None:
     errors = np.concatenate([np.abs(asked.simulate(nobody, SystemNoise()).estimate).ravel() for _ in range(5)])
     assert (errors >= reach).sum() <= 20 + 6 * 20**0.5  # 20,000 cells: a false alarm is rarer than 1e-8
     assert (errors >= reach - 2).any(), "and the bound is not far too wide"
+
+
+def test_the_stated_accuracy_holds_where_the_printed_one_does_not() -> None:
+    """The paper's alpha = (4kr/epsilon)·log(C/beta) is for continuous noise; whole numbers lie on its edge."""
+    asked = protocol(epsilon=4, flood_share=Fraction(1, 2))  # scale 1
+    classes, printed = BALLOT.num_classes, 6.0
+    beta = classes * math.exp(-printed)
+    pmf = asked.law(5).pmf(np.arange(-400, 401))
+
+    def failure(alpha: float) -> float:
+        """P(some class of a query is off by alpha or more), by adding up the law."""
+        off = pmf[np.abs(np.arange(-400, 401)) >= alpha].sum()
+        return float(1 - (1 - off) ** classes)
+
+    assert failure(printed) > 1.4 * beta
+    assert failure(accuracy(asked.law(5), classes, beta)) <= beta
 
 
 def test_bad_parameters_are_one_line() -> None:
