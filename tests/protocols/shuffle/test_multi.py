@@ -143,8 +143,8 @@ def test_epsilon_and_delta_are_split_over_the_cells_that_change(neighbours: Neig
 def test_expected_messages_are_the_average_and_known_before() -> None:
     asked = many_cells()
     sent = [len(asked.client(one_record(asked.ballot), SystemNoise()).codes) for _ in range(20)]
-    # The sum over 4,000 cells varies by about one percent; six deviations are allowed.
-    assert np.mean(sent) == pytest.approx(asked.expected_messages, rel=0.06)
+    # The mean of 20 senders over 4,000 cells varies by 0.42 %; six deviations and more are allowed.
+    assert np.mean(sent) == pytest.approx(asked.expected_messages, rel=0.027)
     fewer = protocol(flood_share=Fraction(1, 2))
     assert fewer.expected_messages < protocol().expected_messages
     assert fewer.noise_std(5) > protocol().noise_std(5)
