@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.labels.distribution import distribution
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.law import Law
 from recordwise.tally import Choices, Release
-
-POINTS = 801  # of the integral over the largest cell's noise
-REACH = 40.0  # standard deviations; beyond it no law of ours has anything left
-NEGLIGIBLE = 1e-6  # a standard deviation, in votes, that can no longer hide a vote
 
 
 def decode_argmax(release: Release, facts: Facts) -> Labels:
@@ -44,18 +41,11 @@ def chance_of_leading(estimate: NDArray[np.float64], label: NDArray[np.int64], l
 
     The law is read between the integers, so ties have no weight.
     """
-    # points are dense where the noise is: equally spaced after the map t -> t|t|
-    root = np.linspace(-np.sqrt(REACH), np.sqrt(REACH), POINTS)
-    noise = root * np.abs(root) * max(law.std, NEGLIGIBLE)
-    density = np.exp(law.log_likelihood(noise))
-    steps = np.diff(noise)
-    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * steps)])
-    below = mass / mass[-1]
-    weight = np.zeros(POINTS)
-    weight[1:] += np.diff(below) / 2
-    weight[:-1] += np.diff(below) / 2
+    noise, below = distribution(law)
+    steps = np.diff(below) / 2
+    weight = np.append(steps, 0.0) + np.append(0.0, steps)
     lead = _at(estimate, label)[:, None] - estimate
-    chance = np.ones((len(estimate), POINTS))
+    chance = np.ones((len(estimate), len(noise)))
     for other in range(estimate.shape[1]):
         # label leads other when its noise exceeds other's by less than the noisy lead
         beaten = 1 - np.interp(noise[None, :] - lead[:, other, None], noise, below)

@@ -26,6 +26,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence, mix, softmax
+from recordwise.labels.rehearsal import rehearsed
 from recordwise.tally import Release
 
 COUPLING = 1.5  # in units of the critical coupling
@@ -37,7 +38,8 @@ GIVE = 0.1  # shares may always differ a little from what is expected
 def decode_field(release: Release, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
     known = evidence(release, facts)
-    return labels_from(release, known, field_marginals(known, facts), "field")
+    posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)
+    return labels_from(release, known, posterior, "field")
 
 
 def critical_coupling(num_classes: int) -> float:
@@ -76,7 +78,7 @@ def _expected_shares(known: Evidence, facts: Facts) -> tuple[NDArray[np.float64]
     num_queries, num_classes = known.log_likelihood.shape
     even = 1 / num_classes
     grain = float((facts.query_shares**2).sum()) * even * (1 - even)
-    give = GIVE * (1 + grain / known.class_variance)
+    give = GIVE * (1 + grain / max(known.class_variance, np.finfo(float).tiny))
     if facts.class_shares is not None:
         shares = np.asarray(facts.class_shares, dtype=np.float64)
         if len(shares) != num_classes:

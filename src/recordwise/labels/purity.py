@@ -23,6 +23,7 @@ from recordwise.tally import Choices, Release, Tally
 
 PURITIES = 9
 LEARNING_STEPS = 20
+BETWEEN_EQUALS = 1e-9  # of labels that are exactly as likely, as under Laplace noise they can be, the larger cell's
 STRENGTHS = np.geomspace(0.25, 16, 7)  # records per query, in scales, that are tried when their number is not known
 
 
@@ -137,8 +138,9 @@ def _(tally: Tally, facts: Facts) -> Evidence:
     seen = tally.estimate[:, :, None]
     as_own = cell_log_likelihood(tally.law, seen - expected * purity, expected)
     as_other = cell_log_likelihood(tally.law, seen - expected * (1 - purity) / max(1, num_classes - 1), expected)
+    larger = BETWEEN_EQUALS * tally.estimate / np.sqrt(tally.law.std**2 + count_variance(records))[:, None]
     return Evidence(
-        by_purity=as_other.sum(axis=1, keepdims=True) + as_own - as_other,
+        by_purity=as_other.sum(axis=1, keepdims=True) + as_own - as_other + larger[:, :, None],
         purities=purity,
         records=records,
         class_shares=tally.estimate.sum(axis=0) / total,

@@ -2,7 +2,8 @@
 
 A cell is read on its own: any share of the query's records may carry the label, and the noise's law says how likely the
 released count then is. Each label is a field of its own on the public graph, as in `field`, with two states: more than
-half, or not. Before anything is seen a label is expected at r/C of the queries, and at no more than half of them.
+half, or not; what a neighbour says is how much likelier than expected it is to carry the label. Before anything is seen
+a label is expected at r/C of the queries, and at no more than half of them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     carried = np.full(tally.estimate.shape, density)
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
-        log_odds = evidence + prior + grown * (strength @ (2 * carried - 1))
+        log_odds = evidence + prior + grown * (strength @ (2 * (carried - density)))
         carried = (carried + 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))) / 2
 
     rank = np.argsort(np.argsort(-carried, axis=1, kind="stable"), axis=1, kind="stable")

@@ -4,7 +4,7 @@ Every class's shares over the queries are taken to be smooth on the graph (a Gau
 ROUGHNESS · ((1 + LEASH)·1 - affinity) around 1/C), and what is observed is records·share plus noise of known variance.
 The smoothed shares are the posterior mean, one linear system for all classes:
 
-    (D + Q) f = D · (counts / records) + Q · 1/C,      D = diag(records² / (noise variance + records/4)).
+    (D·records + Q) (f - 1/C) = D (counts - records/C),      D = diag(records / (noise variance + records/4)).
 
 The weight of the neighbours thus follows from the known noise and public sizes: it vanishes for exact counts.
 """
@@ -31,17 +31,17 @@ def decode_smoothing(release: Release, facts: Facts) -> Labels:
     known = evidence(release, facts)
     num_queries, num_classes = known.log_likelihood.shape
     if isinstance(release, Choices):
-        observed = mix(known.posterior(), known.purity)
         precision = np.ones(num_queries)
+        pull = mix(known.posterior(), known.purity) - 1 / num_classes
     else:
         if known.records is None:
             raise InvalidInput("smoothing a tally needs the number of records")
-        records = np.maximum(known.records, np.finfo(float).tiny)
-        observed = release.estimate / records[:, None]
-        precision = records**2 / (release.law.std**2 + count_variance(records))
+        records, variance = known.records, release.law.std**2 + count_variance(known.records)
+        precision = records**2 / variance
+        pull = (records / variance)[:, None] * (release.estimate - records[:, None] / num_classes)
     prior = ROUGHNESS * ((1 + LEASH) * np.eye(num_queries) - facts.affinity)
     covariance = np.linalg.inv(np.diag(precision) + prior)
-    shares = 1 / num_classes + covariance @ (precision[:, None] * (observed - 1 / num_classes))
+    shares = 1 / num_classes + covariance @ pull
     hard = shares.argmax(axis=1).astype(np.int64)
     std = np.sqrt(np.diag(covariance))[:, None]
     return Labels(

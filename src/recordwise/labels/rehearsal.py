@@ -1,0 +1,93 @@
+"""Confidence that has been rehearsed.
+
+Mean field settles on one labelling of many that noise leaves possible, and is too sure of it when noise is loud. How
+much too sure can be tried out, for free: draw labels from the stated probabilities and a release from those labels by
+the known law, decode it, and see how often the stated confidence comes true. Where it promises too much, all
+probabilities are tempered until it does not. They are never sharpened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput
+from recordwise.labels.distribution import distribution
+from recordwise.labels.facts import Facts
+from recordwise.labels.purity import Evidence, evidence, mix, softmax
+from recordwise.streams import stream
+from recordwise.tally import Choices, Release, Tally
+
+REHEARSALS = 4
+HOTTEST = 100.0
+
+Marginals = Callable[[Evidence, Facts], NDArray[np.float64]]
+
+
+def rehearsed(
+    release: Release, known: Evidence, facts: Facts, posterior: NDArray[np.float64], decode: Marginals
+) -> NDArray[np.float64]:
+    """(s, C) the stated probabilities, tempered until rehearsals confirm their mean confidence.
+
+    Deterministic: the rehearsals' randomness is seeded, and has nothing to do with the release's noise.
+    """
+    if known.records is None:
+        return posterior
+    rng = stream(0, "rehearsal")
+    purity = known.learned(posterior).purity
+    stated, right = [], []
+    for _ in range(REHEARSALS):
+        labels = _draw(posterior, rng)
+        shares = mix(np.eye(posterior.shape[1])[labels], purity)
+        counts = rng.poisson(known.records[:, None] * shares).astype(np.float64)
+        decoded = decode(evidence(imagined(release, counts, rng), facts), facts)
+        stated.append(decoded)
+        right.append(decoded.argmax(axis=1) == labels)
+    return tempered(posterior, _temperature(np.concatenate(stated), float(np.mean(right))))
+
+
+def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    return softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature)
+
+
+@singledispatch
+def imagined(release: Release, counts: NDArray[np.float64], rng: np.random.Generator) -> Release:
+    """A release of other counts, with noise of the same law."""
+    raise InvalidInput(f"release must be a Tally or Choices, got {type(release).__name__}")
+
+
+@imagined.register
+def _(tally: Tally, counts: NDArray[np.float64], rng: np.random.Generator) -> Tally:
+    noise, below = distribution(tally.law)  # good enough to imagine with, not to protect
+    return replace(tally, estimate=counts + np.interp(rng.random(counts.shape), below, noise))
+
+
+@imagined.register
+def _(choices: Choices, counts: NDArray[np.float64], rng: np.random.Generator) -> Choices:
+    # permute-and-flip has the law of the largest count plus exponential noise
+    noisy = counts + rng.exponential(float(choices.scale), counts.shape)
+    return replace(choices, chosen=noisy.argmax(axis=1).astype(np.int64))
+
+
+def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """One label per query, from its probabilities."""
+    passed = posterior.cumsum(axis=1) < rng.random((len(posterior), 1))
+    return np.asarray(np.minimum(passed.sum(axis=1), posterior.shape[1] - 1), dtype=np.int64)
+
+
+def _temperature(stated: NDArray[np.float64], right: float) -> float:
+    """The least temperature, from 1 up, at which the mean confidence is no more than the share that was right."""
+    low, high = 0.0, float(np.log(HOTTEST))
+    if tempered(stated, 1.0).max(axis=1).mean() <= right:
+        return 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        if tempered(stated, float(np.exp(middle))).max(axis=1).mean() > right:
+            low = middle
+        else:
+            high = middle
+    return float(np.exp(high))
