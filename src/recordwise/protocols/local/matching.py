@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from recordwise.errors import MissingExtra
 from recordwise.protocols.local.hashing import HashFamily
 
 LANES = 1 << 14  # messages advanced together: their tables stay in the processor's cache
+TILE = 1 << 16, 256  # messages and points multiplied out at a time on a GPU
 WORTH_COMPILING = 1 << 31  # hashes; below, NumPy is done before numba has loaded
 
 
@@ -46,9 +46,9 @@ def count_matches(
 ) -> NDArray[np.int64]:
     """For each point of the domain, the number of messages whose key hashes it to the message's own bucket."""
     engine = engine.settled(len(keys) * family.domain)
+    if engine is Engine.TORCH and family.domain < 1 << 31:  # so that a product of field element and point fits 63 bits
+        return _count_on_gpu(family, keys, buckets)
     counts = np.zeros(family.domain, dtype=np.int64)
-    if engine is Engine.TORCH:
-        return _count_on_gpu(family, _differences(family, keys, buckets), family.size(buckets))
     for start in range(0, len(keys), LANES):
         part = slice(start, start + LANES)
         table, width = _differences(family, keys[part], buckets[part]), family.size(buckets[part])
@@ -128,16 +128,23 @@ def _compiled() -> Any:
     return count
 
 
-def _count_on_gpu(family: HashFamily, table: NDArray[np.uint64], width: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_on_gpu(family: HashFamily, keys: NDArray[np.int64], buckets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole tiles of messages × points at a time: a GPU would rather multiply than be called for every point."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    rows = [torch.from_numpy(row.astype(np.int64)).to(device) for row in table]
-    below = torch.from_numpy(width).to(device)
+    coefficients = [torch.from_numpy(column).to(device)[:, None] for column in np.ascontiguousarray(keys.T)]
+    shift = torch.from_numpy(family.start(buckets)).to(device)[:, None]
+    coefficients[-1] = (coefficients[-1] - shift).remainder(family.prime)
+    below = torch.from_numpy(family.size(buckets)).to(device)[:, None]
     counts = torch.zeros(family.domain, dtype=torch.int64, device=device)
-    for point in range(family.domain):
-        counts[point] = (rows[0] < below).sum()
-        for value, step in pairwise(rows):
-            value.add_(step)
-            value.sub_((value >= family.prime) * family.prime)
-    return counts.cpu().numpy()
+    for first in range(0, family.domain, TILE[1]):
+        points = torch.arange(first, min(first + TILE[1], family.domain), device=device)[None]
+        for start in range(0, len(keys), TILE[0]):
+            rows = slice(start, start + TILE[0])
+            value = coefficients[0][rows].expand(-1, points.shape[1])
+            for coefficient in coefficients[1:]:
+                value = (value * points).add_(coefficient[rows]).remainder_(family.prime)
+            counts[first : first + points.shape[1]] += (value < below[rows]).sum(dim=0)
+    found: NDArray[np.int64] = counts.cpu().numpy()
+    return found
