@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import kstest, laplace, norm
+from tests.labels.simulated import chance_by_enumeration, choices_of, tally_of
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import evidence
 from recordwise.labels.rehearsal import imagined, rehearsed, tempered
 from recordwise.privacy.noise import DiscreteLaplace, Normal
 from recordwise.streams import stream
-from tests.labels.simulated import chance_by_enumeration, choices_of, tally_of
 
 FALSE_FAILURE = 1e-9
 FACTS = Facts(sizes=np.ones(40), num_records=4_000)

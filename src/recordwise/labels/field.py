@@ -25,7 +25,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, mix, softmax
+from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
 from recordwise.tally import Release
 
@@ -61,8 +61,8 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
         grown = min(1.0, 2 * (step + 1) / STEPS)
         logits = known.log_likelihood + tilt + grown * (strength @ posterior)
         posterior = (posterior + softmax(logits)) / 2
-        shares = facts.query_shares @ mix(posterior, known.purity)
-        tilt = (tilt + BALANCE_STEP * np.log(expected / shares)) / (1 + BALANCE_STEP * give)
+        shares = facts.query_shares @ posterior
+        tilt = (tilt + BALANCE_STEP * (1 - shares / expected)) / (1 + BALANCE_STEP * give)
         tilt -= tilt.mean()
     return posterior
 
