@@ -1,4 +1,4 @@
-"""A run's folder: what a killed run needs to go on, all of it public.
+"""A run's folder: what a killed run needs to go on, all of it public but for a folder `private`.
 
 Releases are not kept here: the ledger holds each one beside its charge, and gives it again when asked with the same
 key. What must not change in between (the pool, the settings, the queries a tally is about) is kept or compared here.
@@ -67,6 +67,12 @@ class Checkpoint:
         partial.replace(path)
         return made
 
+    def private_path(self, name: str) -> Path | None:
+        """Where to keep what stays with the records' holder: a folder of its own, never to be passed on."""
+        folder = self.folder / "private"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / name
+
 
 class Unkept:
     """The folder of a run that keeps nothing: killed, it starts afresh, as another run."""
@@ -76,6 +82,9 @@ class Unkept:
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
         return make()
+
+    def private_path(self, name: str) -> Path | None:
+        return None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -36,23 +36,24 @@ def run(
     job: Annotated[Path, typer.Argument(help="A job file; `recordwise run --help` shows one below.")],
     as_json: Json = False,
 ) -> None:
-    """Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
+    r"""Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
 
     Killed at any point, run the same command again: it goes on, and nothing is paid for twice.
 
     A job file:
 
-        [private]
-        path = "records.npz"      # or .npy, .parquet, .csv, .txt, an image folder
-        labels = "y"
-
-        [public]
-        path = "pool.npz"
-
-        [privacy]
-        epsilon = 0.5
-        ledger = "ledger.sqlite"  # opened with: recordwise ledger open
-        budget = "patients-2026"
+    \b
+    \[private]
+    path = "records.npz"      # or .npy, .parquet, .csv, .txt, an image folder
+    labels = "y"
+    \b
+    \[public]
+    path = "pool.npz"
+    \b
+    \[privacy]
+    epsilon = 0.5
+    ledger = "ledger.sqlite"  # opened with: recordwise ledger open
+    budget = "patients-2026"
     """
     from recordwise.job import read_job
     from recordwise.progress import Bars

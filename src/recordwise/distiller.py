@@ -34,17 +34,20 @@ from recordwise.errors import InvalidInput
 from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
-from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import Noise, Normal, SystemNoise
 from recordwise.progress import Progress, Silent
-from recordwise.protocols.central import CentralPermuteAndFlip
+from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.packed import pack, unpack
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.students import class_probabilities, student_from, teach
 from recordwise.tally import Choices, Release, Tally
+from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
+
+# (round, what is asked, how it is protected, who pays) -> what is released
+Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
 
 CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
 
@@ -80,6 +83,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
       classes: The public list of classes; None reads it off `y`.
       rounds: How many times queries are asked; each round costs an equal share of the budget.
+      max_distance: A record farther than this from a query does not vote for it. Public.
+      round_epsilon: Individual accounting: a full round of votes costs a record this much, and it votes as long as it
+        can pay from its own allowance of `epsilon` in all. Records that abstain (`max_distance`) pay nothing, so
+        rounds · round_epsilon may exceed epsilon. None charges every record for every round, voting or not.
       metric: "euclidean" or "cosine".
       encoder: A name ("auto", "scaler", "pca", "hog", "text", "table"), a scikit-learn transformer or a torch module.
       decoder: How labels are read off the noisy tally; "auto" follows the evidence in the documentation.
@@ -111,6 +118,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels_per_record: int = 1,
         classes: ArrayLike | None = None,
         rounds: int = 1,
+        max_distance: float | None = None,
+        round_epsilon: float | None = None,
         metric: str = "euclidean",
         encoder: Any = "auto",
         decoder: str = "auto",
@@ -136,6 +145,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.labels_per_record = labels_per_record
         self.classes = classes
         self.rounds = rounds
+        self.max_distance = max_distance
+        self.round_epsilon = round_epsilon
         self.metric = metric
         self.encoder = encoder
         self.decoder = decoder
@@ -152,17 +163,27 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
-        terms = self._terms()
-        progress = self.progress or Silent()
-        noise = SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
+        noise = self._noise()
         X = self._samples(X, reset=True)
         self.classes_, labels = self._labels(X, y)
+        refuse_overlap(X_public, X)
+
+        def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
+            votes = till.admit(self._vote(X, labels, queries, protocol.ballot), protocol)
+            messages = (protocol.client(one, noise) for one in _by_client(votes, self.parties))
+            return protocol.server(messages, noise)
+
+        return self._distil(X_public, gather, num_records=len(labels), noise=noise)
+
+    def _distil(self, X_public: Samples, gather: Gather, *, num_records: int, noise: Noise) -> Self:
+        """The seven steps, whoever holds the records: `gather` lets them vote and releases, steps 4 and 5."""
+        terms = self._terms()
+        progress = self.progress or Silent()
         if self.student_input not in ("vectors", "samples"):
             raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
         if not 0 <= self.min_confidence <= 1:
             raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
         student_from(self.student, seed=self.random_state)  # a student that cannot be built is refused before spending
-        refuse_overlap(X_public, X)
         folder = self._folder(X_public)
 
         # 1 represent
@@ -171,14 +192,23 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             pool = encode(self.encoder_, X_public)
 
         ballot = Ballot(
-            num_queries=self._num_queries(terms, num_records=len(labels), pool_size=len(pool)),
+            num_queries=self._num_queries(terms, num_records=num_records, pool_size=len(pool)),
             num_classes=len(self.classes_),
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
-        protocols = terms.protocols(ballot, self._public_number(terms, len(labels)))
-        self.guarantee_ = replace(terms.guarantee(protocols), private=noise.private)
-        till = self._till(folder, noise)
+        protocols = self._protocols(terms, ballot, self._public_number(terms, num_records))
+        till = Till.open(
+            terms,
+            folder=folder,
+            noise=noise,
+            ledger=self.ledger,
+            budget=self.budget,
+            individual=self.round_epsilon is not None,
+            num_records=num_records,
+        )
+        promise = terms.guarantee(protocols) if till.payments is None else till.payments.guarantee()
+        self.guarantee_ = replace(promise, private=noise.private)
         material = pool if self.student_input == "vectors" else X_public
 
         self.rounds_: list[Round] = []
@@ -192,17 +222,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                     sizes=queries.sizes,
                     graph=graph,
                     decoder=self.decoder,
-                    num_records=len(labels) if terms.neighbours is Neighbours.REPLACE else None,
+                    num_records=num_records if terms.neighbours is Neighbours.REPLACE else None,
                 )
                 decoded(_nothing(protocol))  # what cannot be decoded is refused before it is paid for
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
-            def produce(queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
-                votes = self._vote(X, labels, queries, ballot, progress)
-                messages = (protocol.client(one, noise) for one in _by_client(votes, self.parties))
-                return pack(protocol.server(messages, noise))
+            def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
+                return pack(gather(number, queries, protocol, till))
 
-            release = unpack(till(number, protocol, produce))
+            release = unpack(till.pay(number, protocol, produce))
 
             # 6 decode
             self.rounds_.append(Round(queries, release, decoded(release).abstain_below(self.min_confidence)))
@@ -233,6 +261,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         bare = copy.copy(self)
         bare.ledger = bare.run_dir = bare.noise = bare.progress = None
         return bare
+
+    def _noise(self) -> Noise:
+        return SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
+
+    def _protocols(self, terms: Terms, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
+        if self.round_epsilon is None:
+            return terms.protocols(ballot, num_records)
+        epsilon = exact(self.round_epsilon)
+        if not 0 < epsilon <= terms.epsilon:
+            raise InvalidInput(f"round_epsilon must lie in (0, {float(terms.epsilon):g}], got {self.round_epsilon!r}")
+        return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon),) * self.rounds
 
     def _terms(self) -> Terms:
         return Terms(
@@ -293,20 +332,6 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         }
         return Checkpoint.open(self.run_dir, {**facts, "pool": fingerprint(X_public)})
 
-    def _till(
-        self, folder: Checkpoint | Unkept, noise: Noise
-    ) -> Callable[[int, Protocol[Any], Callable[[], bytes]], bytes]:
-        """How a release is paid for: by the ledger, or by nobody where none is kept."""
-        if self.ledger is None:
-            return lambda number, protocol, produce: produce()
-        ledger = Ledger.open(self.ledger)
-
-        def pay(number: int, protocol: Protocol[Any], produce: Callable[[], bytes]) -> bytes:
-            promised = replace(protocol.guarantee, private=noise.private)  # the ledger refuses what is not private
-            return ledger.release(self.budget, f"{folder.run_id}/round-{number}", protocol.event, promised, produce)
-
-        return pay
-
     def _fit_encoder(self, X_public: Samples) -> Any:
         return clone(encoder_from(self.encoder, X_public, seed=self.random_state), safe=False).fit(X_public)
 
@@ -344,13 +369,20 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         seed = self.random_state + len(self.rounds_)
         return UncertainQueries(num_queries=num_queries, seed=seed, metric=metric).ask(pool, unsure)
 
-    def _vote(self, X: Samples, labels: NDArray[Any], queries: Queries, ballot: Ballot, progress: Progress) -> Votes:
+    def _vote(self, X: Samples, labels: NDArray[Any], queries: Queries, ballot: Ballot) -> Votes:
         picks, classes = [], []
-        with progress.step("vote", len(labels)) as advance:
+        with (self.progress or Silent()).step("vote", len(labels)) as advance:
             for start in range(0, len(labels), CHUNK):
                 some = slice(start, start + CHUNK)
                 vectors = encode(self.encoder_, rows(X, some))
-                votes = cast_votes(vectors, labels[some], queries.vectors, ballot, metric=queries.metric)
+                votes = cast_votes(
+                    vectors,
+                    labels[some],
+                    queries.vectors,
+                    ballot,
+                    metric=queries.metric,
+                    max_distance=self.max_distance,
+                )
                 picks.append(votes.queries)
                 classes.append(votes.labels)
                 advance(len(votes))

@@ -76,6 +76,7 @@ class Method(_Section):
     decoder: str = "auto"
     min_confidence: float = 0.0
     max_distance: float | None = None
+    round_epsilon: float | None = None
     student: str = "linear"
     expected_records: int | None = None
     random_state: int = 0

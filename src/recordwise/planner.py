@@ -30,8 +30,8 @@ from recordwise.tally import Release, Tally
 from recordwise.votes import Ballot, nearest_queries
 
 PURITY, AT = 0.9, 10  # the guess when nobody makes one: clusters 90 % pure at ten queries per class
-# Of the made-up world: dimensions, bell curves in all (at least four to a class), and how far apart those of one class lie, in units of the
-# distance between classes. Its purity then grows from one query per class to ten as it does for digits and MNIST.
+# Of the made-up world: dimensions, bell curves in all (at least four to a class), and how far apart those of one class
+# lie, in units of the distance between classes. Its purity then grows with the queries as it does for digits and MNIST.
 DIM, MODES, WITHIN = 6, 40, 0.6
 POOL, RECORDS = 3_000, 6_000  # its samples; counts are then drawn for the real number of records
 WORLDS, DRAWS = 3, 3  # made-up worlds, and runs in each
