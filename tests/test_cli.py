@@ -198,14 +198,14 @@ def test_a_plan_is_printed_before_anything_is_spent(
 
 
 MISTAKES = [
-    ('epsilon = 2.0', 'epsilon = "lots"', "privacy.epsilon"),
-    ('epsilon = 2.0', 'epsilon = -1.0', "epsilon must be > 0"),
-    ('num_queries = 40', 'num_queries = 40\nspeed = 9', "method.speed"),
+    ("epsilon = 2.0", 'epsilon = "lots"', "privacy.epsilon"),
+    ("epsilon = 2.0", "epsilon = -1.0", "epsilon must be > 0"),
+    ("num_queries = 40", "num_queries = 40\nspeed = 9", "method.speed"),
     ('labels = "y"', 'labels = "z"', "[private]"),
     ('path = "pool.npz"', 'path = "nowhere.npz"', "[public]"),
-    ('[public]', '[publik]', "publi"),
-    ('num_queries = 40', 'num_queries = 4000', "num_queries"),
-    ('[privacy]', '[privacy', "not TOML"),
+    ("[public]", "[publik]", "publi"),
+    ("num_queries = 40", "num_queries = 4000", "num_queries"),
+    ("[privacy]", "[privacy", "not TOML"),
 ]
 
 

@@ -32,13 +32,18 @@ class WithPool(PrivateDistiller):
             near = np.asarray(X, dtype=float)
             span = np.ptp(near, axis=0) + 1e-3
             pool = near[rng.integers(len(near), size=200)] + 0.02 * span * rng.normal(size=(200, near.shape[1]))
-        except (TypeError, ValueError, IndexError, Warning):  # X is one of the checks' malformed inputs: fit itself is to refuse it
+        except (
+            TypeError,
+            ValueError,
+            IndexError,
+            Warning,
+        ):  # X is one of the checks' malformed inputs: fit itself is to refuse it
             pool = rng.normal(size=(200, 3))
         return super().fit(X, y, X_public=pool)
 
 
 EXCLUDED = {
-    "check_dtype_object": "columns of objects are a table, which the encoder for tables takes: they need not be refused",
+    "check_dtype_object": "columns of objects are a table, which the encoder for tables takes: they are not refused",
 }
 
 
@@ -91,7 +96,9 @@ def test_two_fits_draw_fresh_noise(digits: dict[str, np.ndarray]) -> None:
     assert pack(first) != pack(second)
 
 
-def test_seeded_noise_is_marked_not_private_and_no_ledger_pays_for_it(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_seeded_noise_is_marked_not_private_and_no_ledger_pays_for_it(
+    digits: dict[str, np.ndarray], tmp_path: Path
+) -> None:
     fitted = fit(distiller(noise=SeededNoise(0)), digits)
     assert "NOT PRIVATE" in str(fitted.guarantee_)
     assert not fitted.rounds_[0].release.guarantee.private
@@ -111,13 +118,15 @@ def test_rounds_share_one_budget_and_use_it_up(digits: dict[str, np.ndarray], de
         assert sum(one.release.guarantee.epsilon for one in fitted.rounds_) == 1
 
 
-def test_the_ledger_pays_once_per_round_and_refuses_before_looking(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_the_ledger_pays_once_per_round_and_refuses_before_looking(
+    digits: dict[str, np.ndarray], tmp_path: Path
+) -> None:
     place = tmp_path / "ledger.sqlite"
     ledger = Ledger.open(place)
     ledger.open_budget("digits", epsilon=1.5)
     fit(distiller(epsilon=1.0, rounds=2, ledger=place, budget="digits"), digits)
     assert ledger.spent("digits") == 1 and len(ledger.history("digits")) == 2
-    with pytest.raises(BudgetExceeded, match="0.5"):
+    with pytest.raises(BudgetExceeded, match=r"0\.5"):
         fit(distiller(epsilon=1.0, ledger=place, budget="digits"), digits)
     assert ledger.spent("digits") == 1
 
@@ -226,3 +235,41 @@ def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.n
 def test_the_number_of_records_is_not_used_when_it_is_private(digits: dict[str, np.ndarray]) -> None:
     fitted = fit(distiller(neighbours="add-remove", num_queries="auto", expected_records=900), digits)
     assert len(fitted.rounds_[0].queries) > 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"trust": "distributed", "parties": 5}, "nobody sees a party's votes"),
+        ({"trust": "local", "epsilon": 8.0, "num_queries": 10}, "nobody is trusted"),
+        ({"trust": "shuffle", "delta": 1e-4}, "the shuffler is trusted"),
+        ({"trust": "shuffle", "delta": 1e-4, "mechanism": "multi-message"}, "the shuffler is trusted"),
+    ],
+    ids=["distributed", "local", "shuffle, one message", "shuffle, many messages"],
+)
+def test_every_trust_teaches_and_is_paid_for(
+    digits: dict[str, np.ndarray], tmp_path: Path, settings: dict[str, Any], says: str
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.sqlite")
+    ledger.open_budget("digits", epsilon=10, delta=1e-3)
+    fitted = fit(distiller(**settings, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+    assert says in str(fitted.guarantee_)
+    assert fitted.score(digits["test"], digits["test_y"]) > 0.5
+    assert 0.9 * fitted.guarantee_.epsilon < ledger.spent("digits") <= fitted.guarantee_.epsilon
+
+
+def test_records_that_abstain_do_not_pay(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Four rounds of epsilon 1 fit a cap of 2: a record votes while it can pay, and the ledger is charged the cap."""
+    place = tmp_path / "ledger.sqlite"
+    ledger = Ledger.open(place)
+    ledger.open_budget("digits", epsilon=2)
+    settings = {"epsilon": 2.0, "round_epsilon": 1.0, "rounds": 4, "ledger": place, "budget": "digits"}
+    fitted = fit(distiller(**settings, run_dir=tmp_path / "run"), digits)
+    assert fitted.guarantee_.epsilon == 2 and ledger.spent("digits") == 2 and len(ledger.history("digits")) == 4
+    votes = [float(one.release.estimate.sum()) for one in fitted.rounds_]  # type: ignore[union-attr]
+    noise = 6 * fitted.rounds_[0].release.law.std * 20  # type: ignore[union-attr]  # of a sum of 400 cells, six sigma
+    assert min(votes[:2]) > 900 - noise and max(map(abs, votes[2:])) < noise  # nobody can pay a third time
+    with pytest.raises(InvalidInput, match="round_epsilon"):
+        fit(distiller(round_epsilon=1.0, trust="local"), digits)
+    with pytest.raises(InvalidInput, match="round_epsilon"):
+        fit(distiller(round_epsilon=9.0), digits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_predictions_hold_on_adult() -> None:
 def test_more_budget_never_predicts_clearly_worse_labels() -> None:
     ballot = Ballot(num_queries=40, num_classes=10)
     told = [predict(Terms(epsilon=Fraction(e)), ballot, num_records=5000) for e in ("0.02", "0.1", "1")]
-    for less, more in zip(told, told[1:], strict=False):
+    for less, more in pairwise(told):
         assert more.label_accuracy > less.label_accuracy - 0.02
     assert told[0].noise_std == pytest.approx(5 * told[1].noise_std, rel=0.01)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.federation.secure_sum import Session, SumClient, SumServer, identity_key, public_identity
+from recordwise.federation.identity import identity_key, public_identity
+from recordwise.federation.secure_sum import Session, SumClient, SumServer
 
 Tamper = Callable[[str, str, bytes], bytes | None]  # (stage, party, message) -> what arrives; None: nothing does
 
