@@ -16,6 +16,6 @@ Five exchanges, each one message from every party to the server and one answer b
 
 from recordwise.federation.secure_sum.client import SumClient
 from recordwise.federation.secure_sum.server import SumServer
-from recordwise.federation.secure_sum.session import Session, identity_key, public_identity
+from recordwise.federation.secure_sum.session import Session
 
-__all__ = ["Session", "SumClient", "SumServer", "identity_key", "public_identity"]
+__all__ = ["Session", "SumClient", "SumServer"]

@@ -10,23 +10,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault, whole
+from recordwise.federation import identity
 
 VERSION = "recordwise-secure-sum-1"
 MOST_BITS = 62
-
-
-def identity_key() -> bytes:
-    """A new long-term private key, from the operating system's entropy."""
-    return Ed25519PrivateKey.generate().private_bytes_raw()
-
-
-def public_identity(private: bytes) -> bytes:
-    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +75,14 @@ class Session:
         return list(self.roster).index(name) + 1
 
     def sign(self, private: bytes, stage: str, name: str, content: bytes) -> bytes:
-        return Ed25519PrivateKey.from_private_bytes(private).sign(self._signed(stage, name, content))
+        return identity.sign(private, *self._signed(stage, name, content))
 
     def verify(self, stage: str, name: str, content: bytes, signature: bytes) -> None:
         if name not in self.roster:
             raise ProtocolFault(f"a party must be on the roster, {name!r} is not")
         try:
-            key = Ed25519PublicKey.from_public_bytes(self.roster[name])
-            key.verify(signature, self._signed(stage, name, content))
-        except InvalidSignature as error:
+            identity.verify(self.roster[name], signature, *self._signed(stage, name, content))
+        except ProtocolFault as error:
             raise ProtocolFault(f"{stage!r} must be signed by {name!r} for this sum, it is not") from error
 
     def envelope(self, private: bytes, stage: str, name: str, content: Mapping[str, Any]) -> bytes:
@@ -130,9 +119,8 @@ class Session:
             raise ProtocolFault(f"residues must lie below 2^{self.modulus_bits}, one does not")
         return residues
 
-    def _signed(self, stage: str, name: str, content: bytes) -> bytes:
-        parts = (VERSION.encode(), self.digest, stage.encode(), name.encode(), content)
-        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    def _signed(self, stage: str, name: str, content: bytes) -> tuple[bytes, ...]:
+        return VERSION.encode(), self.digest, stage.encode(), name.encode(), content
 
 
 def parsed(message: bytes) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""Who says it, and who may read it: long-term signing keys, and messages sealed to one reader.
+
+Ed25519 signatures; sealed messages are X25519 with a fresh key per message, HKDF-SHA256 and ChaCha20-Poly1305.
+Everything signed or sealed names its purpose, so that nothing can be taken for something else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.federation.secure_sum import masks
+
+KEY_BYTES = 32
+
+
+def identity_key() -> bytes:
+    """A new long-term private key, from the operating system's entropy."""
+    return Ed25519PrivateKey.generate().private_bytes_raw()
+
+
+def public_identity(private: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def sign(private: bytes, *parts: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(private).sign(_joined(parts))
+
+
+def verify(public: bytes, signature: bytes, *parts: bytes) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _joined(parts))
+    except (InvalidSignature, ValueError) as error:
+        raise ProtocolFault("a message must be signed by its sender for this very purpose, one is not") from error
+
+
+def seal_to(reader: bytes, content: bytes, *purpose: bytes) -> bytes:
+    """A message that only the holder of the reader's private key can open, for this purpose."""
+    once = masks.fresh_key()
+    sender = masks.public_key(once)
+    key = masks.agreed_key(once, reader, b"sealed", sender, reader, *purpose)
+    return sender + masks.seal(key, content)
+
+
+def open_sealed(private: bytes, sealed: bytes, *purpose: bytes) -> bytes:
+    if len(sealed) <= KEY_BYTES:
+        raise ProtocolFault(f"a sealed message must have more than {KEY_BYTES} bytes, got {len(sealed)}")
+    sender = sealed[:KEY_BYTES]
+    key = masks.agreed_key(private, sender, b"sealed", sender, masks.public_key(private), *purpose)
+    return masks.unseal(key, sealed[KEY_BYTES:])
+
+
+def kept_key(path: Path, fresh: bytes) -> bytes:
+    """The private key in a file that only its owner may read; `fresh` is put there when there is none."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(fresh.hex() + "\n")
+        partial.replace(path)
+    try:
+        key = bytes.fromhex(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must hold a private key in hexadecimal digits: {error}") from error
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(f"{path} must hold a key of {KEY_BYTES} bytes, got {len(key)}")
+    return key
+
+
+def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """A message: one line of JSON, then bytes."""
+    return json.dumps(header, sort_keys=True).encode() + b"\n" + body
+
+
+def unframe(message: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, body = message.partition(b"\n")
+    try:
+        header = json.loads(line)
+    except ValueError as error:
+        raise ProtocolFault("a message must begin with a line of JSON, one does not") from error
+    if not isinstance(header, dict):
+        raise ProtocolFault(f"a message must begin with a JSON object, got {type(header).__name__}")
+    return header, body
+
+
+def _joined(parts: tuple[bytes, ...]) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

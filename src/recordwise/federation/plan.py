@@ -1,0 +1,248 @@
+"""What a coordinator asks of silos: one plan for a whole run, and one question per round. All of it public."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import as_vectors
+from recordwise.errors import InvalidInput, ProtocolFault, whole
+from recordwise.federation import described
+from recordwise.federation.identity import KEY_BYTES, frame, unframe
+from recordwise.federation.secure_sum import Session
+from recordwise.privacy.accountant import total_epsilon
+from recordwise.privacy.guarantee import Guarantee, Trust, rounded_up
+from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.votes.poll import Metric
+
+VERSION = "recordwise-federation-1"  # changes whenever the same plan would mean something else
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A run, as every silo gets to see it before it answers anything.
+
+    Guarantees:
+      - a silo that accepted a plan answers under this plan only: anything else has another digest.
+
+    Attributes:
+      run: Unique among all runs of the coordinator.
+      protocol: How each round's votes are protected; the same for every round.
+      classes: The public list of classes, in the order of the ballot.
+      pool: Fingerprint of the public pool.
+      encoder: The encoder as `carried` bytes.
+      max_distance: A record farther than this from a query does not vote for it.
+      roster: Who is asked: names and public identities.
+      threshold: Without answers of so many silos nothing is released.
+      colluding: How many silos may work against the others (distributed trust).
+      coordinator_key: Exact counts are sealed to it (central trust).
+      server_key: Shuffled messages are sealed to it (shuffle trust).
+      shuffler: The shuffler's name, identity and sealing key (shuffle trust).
+    """
+
+    run: str
+    rounds: int
+    protocol: Protocol[Any]
+    classes: tuple[Any, ...]
+    pool: str
+    encoder: bytes
+    metric: Metric
+    max_distance: float | None = None
+    roster: Mapping[str, bytes]
+    threshold: int
+    colluding: int = 0
+    coordinator_key: bytes = b""
+    server_key: bytes = b""
+    shuffler: tuple[str, bytes, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        whole(rounds=self.rounds, threshold=self.threshold)
+        object.__setattr__(self, "roster", dict(sorted(self.roster.items())))
+        if not self.threshold <= len(self.roster):
+            raise InvalidInput(f"threshold must be <= the {len(self.roster)} silos, got {self.threshold}")
+        if len(self.classes) != self.protocol.ballot.num_classes:
+            raise InvalidInput(
+                f"classes must be the {self.protocol.ballot.num_classes} of the ballot, got {len(self.classes)}"
+            )
+        if isinstance(self.protocol, DistributedLaplace):
+            if self.protocol.parties < len(self.roster):
+                raise InvalidInput(f"parties must be >= the {len(self.roster)} silos, got {self.protocol.parties}")
+            if not self.protocol.survivors <= self.threshold - self.colluding:
+                raise InvalidInput(
+                    f"survivors must be <= threshold - colluding = {self.threshold - self.colluding} honest silos, got "
+                    f"{self.protocol.survivors}: too few shares of noise would be in the sum"
+                )
+        if isinstance(self.protocol, ShuffleSingle) and self.shuffler is None:
+            raise InvalidInput("shuffle trust needs a shuffler, got none")
+
+    @property
+    def trust(self) -> Trust:
+        return self.protocol.guarantee.trust
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What all rounds promise one record together."""
+        each = self.protocol.guarantee
+        delta = self.rounds * each.delta
+        return Guarantee(
+            epsilon=total_epsilon([self.protocol.event] * self.rounds, delta),
+            delta=delta,
+            neighbours=each.neighbours,
+            trust=each.trust,
+            unit=each.unit,
+            honest_parties=each.honest_parties,
+        )
+
+    def to_bytes(self) -> bytes:
+        shuffler = None
+        if self.shuffler is not None:
+            name, identity, key = self.shuffler
+            shuffler = [name, identity.hex(), key.hex()]
+        return frame(
+            {
+                "version": VERSION,
+                "run": self.run,
+                "rounds": self.rounds,
+                "protocol": described.to_json(self.protocol),
+                "classes": list(self.classes),
+                "pool": self.pool,
+                "metric": str(self.metric),
+                "max_distance": self.max_distance,
+                "roster": {name: key.hex() for name, key in self.roster.items()},
+                "threshold": self.threshold,
+                "colluding": self.colluding,
+                "coordinator_key": self.coordinator_key.hex(),
+                "server_key": self.server_key.hex(),
+                "shuffler": shuffler,
+            },
+            self.encoder,
+        )
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Plan:
+        told, encoder = unframe(content)
+        if told.get("version") != VERSION:
+            raise ProtocolFault(f"a plan must be of version {VERSION!r}, got {told.get('version')!r}")
+        try:
+            shuffler = told["shuffler"]
+            return cls(
+                run=str(told["run"]),
+                rounds=told["rounds"],
+                protocol=described.from_json(told["protocol"]),
+                classes=tuple(told["classes"]),
+                pool=str(told["pool"]),
+                encoder=encoder,
+                metric=Metric(told["metric"]),
+                max_distance=told["max_distance"],
+                roster={str(name): _key(key) for name, key in told["roster"].items()},
+                threshold=told["threshold"],
+                colluding=told["colluding"],
+                coordinator_key=bytes.fromhex(told["coordinator_key"]),
+                server_key=bytes.fromhex(told["server_key"]),
+                shuffler=None if shuffler is None else (str(shuffler[0]), _key(shuffler[1]), _key(shuffler[2])),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise ProtocolFault(f"a plan must be complete and valid, this one is not: {error}") from error
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def session(self, ask: Ask) -> Session:
+        """The secure sum of one round."""
+        protocol = self.protocol
+        if not isinstance(protocol, DistributedLaplace):
+            raise ProtocolFault(f"a secure sum is for distributed trust, this plan is for {self.trust} trust")
+        return Session(
+            name=f"{self.digest}/{ask.round}/{ask.attempt}/{ask.asked}",
+            roster=self.roster,
+            threshold=self.threshold,
+            length=protocol.ballot.num_cells,
+            modulus_bits=protocol.modulus_bits,
+            colluding=self.colluding,
+        )
+
+    def __str__(self) -> str:
+        """What a silo's privacy officer reads."""
+        ballot, each = self.protocol.ballot, self.protocol.guarantee
+        lines = [
+            f"run {self.run}: {self.rounds} round(s) of {ballot.num_queries} queries, {ballot.num_classes} classes",
+            f"each record votes for {ballot.votes_per_record} queries with at most {ballot.labels_per_record} labels",
+            f"cost per round: epsilon {rounded_up(each.epsilon)}, delta {rounded_up(each.delta) if each.delta else 0}",
+            f"cost of the whole run: epsilon {rounded_up(self.guarantee.epsilon)}, "
+            f"delta {rounded_up(self.guarantee.delta) if self.guarantee.delta else 0}",
+            str(self.guarantee),
+            f"silos asked: {', '.join(self.roster)}; nothing is released with fewer than {self.threshold}",
+            f"mechanism: {type(self.protocol).__name__}; pool {self.pool[:16]}…; plan {self.digest[:16]}…",
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ask:
+    """One round's question.
+
+    Attributes:
+      plan: Digest of the accepted plan.
+      attempt: Counts secure sums of this round that failed; another attempt is another charge.
+      queries: (s, dim).
+    """
+
+    plan: str
+    run: str
+    round: int
+    queries: NDArray[np.float32]
+    attempt: int = 1
+
+    @cached_property
+    def body(self) -> bytes:
+        file = io.BytesIO()
+        np.save(file, self.queries)
+        return file.getvalue()
+
+    @cached_property
+    def asked(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def key(self) -> str:
+        """What the ledgers on both sides call this round."""
+        return f"{self.run}/round-{self.round}" + (f"/attempt-{self.attempt}" if self.attempt > 1 else "")
+
+    def header(self, **more: Any) -> dict[str, Any]:
+        return {"plan": self.plan, "run": self.run, "round": self.round, "attempt": self.attempt, **more}
+
+    def to_bytes(self) -> bytes:
+        return frame(self.header(), self.body)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Ask:
+        told, body = unframe(content)
+        try:
+            queries = np.load(io.BytesIO(body), allow_pickle=False)
+            whole(round=told["round"], attempt=told["attempt"])
+            return cls(
+                plan=str(told["plan"]),
+                run=str(told["run"]),
+                round=told["round"],
+                attempt=told["attempt"],
+                queries=as_vectors("queries", queries),
+            )
+        except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+            raise ProtocolFault(f"a question must be complete and valid, this one is not: {error}") from error
+
+
+def _key(digits: str) -> bytes:
+    key = bytes.fromhex(digits)
+    if len(key) != KEY_BYTES:
+        raise ProtocolFault(f"a public key must have {KEY_BYTES} bytes, got {len(key)}")
+    return key

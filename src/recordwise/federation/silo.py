@@ -1,0 +1,233 @@
+"""A silo: answers for its own records, on its own authority, and pays from its own ledger."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from recordwise.checkpoint import write_whole
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault, RecordwiseError
+from recordwise.federation import carried
+from recordwise.federation.identity import frame, seal_to, unframe
+from recordwise.federation.journal import Journal
+from recordwise.federation.plan import Ask, Plan
+from recordwise.federation.policy import Policy
+from recordwise.federation.records import Records
+from recordwise.federation.replies import Reply, digest_of
+from recordwise.federation.secure_sum import SumClient
+from recordwise.privacy.accountant import total_epsilon
+from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
+from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.noise import SystemNoise
+from recordwise.protocols.central import ExactCounts
+from recordwise.protocols.distributed import Share
+from recordwise.protocols.local import Answers, LocalMechanism, wire
+from recordwise.protocols.shuffle import Sealer, ShuffleSingle
+from recordwise.votes import Votes
+
+log = logging.getLogger("recordwise.federation")  # for the operator of this machine alone
+
+WAITING, ACCEPTED = "waiting", "accepted"
+
+
+class Silo:
+    """One holder of records.
+
+    Guarantees:
+      - it answers only under a plan it accepted: of a known version, within its cap, with the trust it grants, at
+        least as many silos as it demands, and an encoder, pool and parameters that never change within a run;
+      - what leaves is paid for in its own ledger first, once per round: asked again, it sends the same bytes;
+      - exact counts leave only under central trust, sealed to the coordinator; they reach no disk unsealed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        identity: bytes,
+        folder: Path,
+        policy: Policy,
+        records: Callable[[], Records],
+    ) -> None:
+        self.name, self.policy, self.folder = name, policy, folder
+        self._identity, self._records = identity, records
+        self._noise = SystemNoise()
+        for part in (folder, folder / "offers", folder / "plans"):
+            part.mkdir(parents=True, exist_ok=True)
+        self.ledger = Ledger.open(policy.ledger or folder / "ledger.sqlite")
+        self.ledger.open_budget(
+            policy.budget,
+            epsilon=policy.epsilon,
+            delta=policy.delta,
+            neighbours=policy.neighbours,
+            trust=policy.trust,
+        )
+
+    def __repr__(self) -> str:
+        return f"Silo({self.name!r})"
+
+    def reply(self, stage: str, request: bytes) -> bytes:
+        """A signed answer, or a signed refusal that says why."""
+        about = Reply(name=self.name, stage=stage, request=digest_of(request))
+        try:
+            return replace(about, body=self.answer(stage, request)).signed(self._identity)
+        except RecordwiseError as error:
+            log.warning("%s: refused %r: %s", self.name, stage, error)
+            return replace(about, refused=refusal(error)).signed(self._identity)
+
+    def answer(self, stage: str, request: bytes) -> bytes:
+        """The answer to one request, or an error with nothing spent."""
+        if stage == "plan":
+            return self._plan(request)
+        if stage == "vote":
+            return self._vote(Ask.from_bytes(request))
+        if stage in ("advertise", "share", "mask", "confirm", "reveal"):
+            return self._sum(stage, request)
+        raise ProtocolFault(f"a stage must be plan, vote or one of a secure sum, got {stage!r}")
+
+    # What will be asked, and what it costs
+
+    def _plan(self, content: bytes) -> bytes:
+        plan = Plan.from_bytes(content)
+        place = self._place(plan.run)
+        if place.exists():
+            if place.read_bytes() != content:
+                raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")
+        else:
+            self.policy.check(plan, self.name)
+            self._check_cap(plan)
+            carried.from_bytes(plan.encoder)  # an encoder that cannot be built is found out before anything is spent
+            write_whole(self.folder / "offers" / f"{plan.digest}.txt", (str(plan) + "\n").encode())
+            if not self.policy.approves(plan, self.folder):
+                return json.dumps({"status": WAITING, "plan": plan.digest}).encode()
+            write_whole(place, content)
+        return json.dumps({"status": ACCEPTED, "plan": plan.digest}).encode()
+
+    def _check_cap(self, plan: Plan) -> None:
+        """The whole run must fit what is left, not only its first round."""
+        cap = self.ledger.budget(self.policy.budget)
+        cap.admit(plan.run, plan.protocol.guarantee)
+        before = [entry.event for entry in self.ledger.history(self.policy.budget)]
+        spent = total_epsilon(before, cap.delta)
+        after = total_epsilon([*before, *[plan.protocol.event] * plan.rounds], cap.delta)
+        if after > cap.epsilon:
+            raise BudgetExceeded(
+                f"run {plan.run!r} needs epsilon {rounded_up(after - spent)} but {rounded_down(cap.epsilon - spent)} "
+                f"of {rounded_down(cap.epsilon)} is left under this silo's cap"
+            )
+
+    def _accepted(self, ask: Ask) -> Plan:
+        place = self._place(ask.run)
+        if not place.exists():
+            raise ProtocolFault(f"run {ask.run!r} must be planned and accepted before it asks anything, it is not")
+        plan = Plan.from_bytes(place.read_bytes())
+        if plan.digest != ask.plan:
+            raise ChangedInput(f"run {ask.run!r} must ask under the plan that was accepted, it names another")
+        if not 1 <= ask.round <= plan.rounds:
+            raise ProtocolFault(f"a round must lie in [1, {plan.rounds}] as planned, got {ask.round}")
+        if len(ask.queries) != plan.protocol.ballot.num_queries:
+            raise ProtocolFault(
+                f"queries must be the {plan.protocol.ballot.num_queries} planned, got {len(ask.queries)}"
+            )
+        return plan
+
+    def _place(self, run: str) -> Path:
+        return self.folder / "plans" / digest_of(run.encode())[:32]
+
+    # Central, local and shuffle trust: one answer
+
+    def _vote(self, ask: Ask) -> bytes:
+        plan = self._accepted(ask)
+        if plan.trust is Trust.DISTRIBUTED:
+            raise ProtocolFault("votes under distributed trust must be asked for by a secure sum, this asks plainly")
+        return self._paid(plan, ask, lambda: self._protected(plan, ask))
+
+    def _protected(self, plan: Plan, ask: Ask) -> bytes:
+        votes = self._votes(plan, ask)
+        message = plan.protocol.client(votes, self._noise)
+        if isinstance(message, ExactCounts):
+            file = io.BytesIO()
+            np.save(file, message.counts)
+            content = frame({"records": len(votes)}, file.getvalue())
+            return seal_to(plan.coordinator_key, content, *purpose("counts", plan, ask, self.name))
+        if isinstance(plan.protocol, ShuffleSingle):
+            return self._onion(plan, ask, plan.protocol, message)
+        assert isinstance(plan.protocol, LocalMechanism)
+        return wire.pack(plan.protocol, message)
+
+    def _onion(self, plan: Plan, ask: Ask, protocol: ShuffleSingle, message: Answers) -> bytes:
+        """Each message sealed to the server, all of them to the shuffler: who passes them on can read neither."""
+        assert plan.shuffler is not None
+        sealer = Sealer(public_key=plan.server_key, message_size=protocol.local.message_size)
+        inner = b"".join(sealer.seal(protocol.to_bytes(message)))
+        return seal_to(plan.shuffler[2], inner, *purpose("onion", plan, ask, self.name))
+
+    def _votes(self, plan: Plan, ask: Ask) -> Votes:
+        encoder = carried.from_bytes(plan.encoder)
+        return self._records().votes(encoder, ask.queries, plan)
+
+    def _paid(self, plan: Plan, ask: Ask, produce: Callable[[], bytes]) -> bytes:
+        """What `produce` makes, charged; or what it made when the same question was asked before."""
+        held = self.ledger.release(
+            self.policy.budget,
+            ask.key,
+            plan.protocol.event,
+            plan.protocol.guarantee,
+            lambda: frame({"asked": ask.asked}, produce()),
+            note=f"plan {plan.digest[:16]}",
+        )
+        told, body = unframe(held)
+        if told["asked"] != ask.asked:
+            raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
+        return body
+
+    # Distributed trust: a secure sum
+
+    def _sum(self, stage: str, request: bytes) -> bytes:
+        told, body = unframe(request)
+        if stage == "advertise":
+            ask = Ask.from_bytes(request)
+            plan = self._accepted(ask)
+            session = plan.session(ask)
+            journal = Journal.open(self.folder / "sums", session.digest, about=request)
+        else:
+            journal = Journal.find(self.folder / "sums", str(told.get("session")))
+            ask = Ask.from_bytes(journal.about)
+            plan = self._accepted(ask)
+            session = plan.session(ask)
+
+        def compute(client: SumClient) -> bytes:
+            match stage:
+                case "advertise":
+                    return client.advertise()
+                case "share":
+                    return client.share(body)
+                case "mask":
+                    share = plan.protocol.client(self._votes(plan, ask), self._noise)
+                    assert isinstance(share, Share)
+                    return client.mask(body, share.residues.ravel(), private=share.private)
+                case "confirm":
+                    return client.confirm(body)
+            return client.reveal(body)
+
+        def once() -> bytes:
+            return journal.once(stage, request, session, self.name, self._identity, compute)
+
+        return self._paid(plan, ask, once) if stage == "mask" else once()
+
+
+def purpose(what: str, plan: Plan, ask: Ask, name: str) -> tuple[bytes, ...]:
+    """What a sealed message is for: it opens for nothing else."""
+    return what.encode(), plan.digest.encode(), ask.key.encode(), ask.asked.encode(), name.encode()
+
+
+def refusal(error: RecordwiseError) -> str:
+    """A refusal as the coordinator may see it: about its request in full, about our data only that there is a fault."""
+    if type(error) is InvalidInput:
+        return "InvalidInput: the silo's own data or settings are at fault; its operator sees why"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,106 @@
+"""Encoders and protocols travel as plain data, and come out the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.federation import carried, described
+from recordwise.privacy.guarantee import Neighbours
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.local import Collision, RandomizedResponse
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
+from recordwise.streams import stream
+from recordwise.votes.ballot import Ballot
+
+RNG = stream(0, "carried")
+POOLS: list[tuple[str, Any]] = [
+    ("scaler", RNG.normal(size=(50, 5))),
+    ("pca", RNG.normal(size=(50, 5))),
+    ("hog+pca", RNG.random((30, 16, 16))),
+    ("text", ["a cat sat", "the dog ran", "a bird flew home", "cat and dog"] * 5),
+    ("table", pd.DataFrame({"a": [1, 2.5, None] * 5, "b": list("xyz") * 5})),
+]
+
+
+@pytest.mark.parametrize(("spec", "pool"), POOLS, ids=[spec for spec, _ in POOLS])
+def test_an_encoder_arrives_as_it_left(spec: str, pool: Any) -> None:
+    left = encoder_from(spec, pool, seed=0).fit(pool)
+    arrived = carried.from_bytes(carried.to_bytes(left))
+    assert fingerprint(arrived) == fingerprint(left)
+    assert np.array_equal(encode(arrived, pool), encode(left, pool))
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("code of the sender ran",))
+
+
+def test_what_is_not_a_known_encoder_is_not_carried() -> None:
+    with pytest.raises(InvalidInput, match="to be carried to silos"):
+        carried.to_bytes(Bomb())
+
+
+def packed(told: Any, **arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps(Bomb()),
+        packed({"class": "subprocess.Popen", "state": {}}),
+        packed({"class": "recordwise.encoders.hog.Nothing", "state": {}}),
+        packed({"list": [{"array": "array-9"}]}),
+        packed({"array": "array-0"}, **{"array-0": np.array([Bomb()], dtype=object)}),
+        packed({"what": 1}),
+        b"",
+    ],
+)
+def test_reading_an_encoder_runs_nothing_the_sender_chose(content: bytes) -> None:
+    with pytest.raises(ProtocolFault, match="an encoder must be"):
+        carried.from_bytes(content)
+
+
+BALLOT = Ballot(num_queries=4, num_classes=3, votes_per_record=2)
+PROTOCOLS: list[Protocol[Any]] = [
+    CentralLaplace(ballot=BALLOT, epsilon=Fraction(1, 3), neighbours=Neighbours.ADD_REMOVE),
+    CentralPermuteAndFlip(ballot=BALLOT, epsilon=Fraction(1, 3)),
+    CentralGaussian(ballot=BALLOT, rho=Fraction(1, 7), delta=Fraction(1, 10**6)),
+    DistributedLaplace(ballot=BALLOT, epsilon=Fraction(1), survivors=2, parties=3, largest_count=50),
+    Collision(ballot=BALLOT, epsilon=Fraction(2)),
+    RandomizedResponse(ballot=BALLOT, epsilon=Fraction(2)),
+    ShuffleSingle(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=500, mechanism="collision"),
+]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
+def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
+    arrived = described.from_json(json.loads(json.dumps(described.to_json(protocol))))
+    assert arrived == protocol
+    assert arrived.event == protocol.event
+
+
+def test_unknown_and_invalid_protocols_are_refused() -> None:
+    flood = ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5)
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        described.to_json(flood)
+    told = described.to_json(PROTOCOLS[0])
+    for change in ({"epsilon": "-1"}, {"epsilon": "x"}, {"ballot": {}}, {"extra": 1}, {"neighbours": "none"}):
+        with pytest.raises(ProtocolFault, match="validly described"):
+            described.from_json({**told, **change})
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        described.from_json({**told, "protocol": "object"})

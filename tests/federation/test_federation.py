@@ -1,0 +1,551 @@
+"""Silos and a coordinator in one process: every trust model, every refusal, every fault."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from federation.world import CLASSES, LOUD, PER_SILO, Tampered, World
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
+from recordwise.federation.exchange import Node
+from recordwise.federation.gathering import checked_counts
+from recordwise.federation.identity import frame, identity_key, open_sealed, seal_to, unframe
+from recordwise.federation.plan import Ask, Plan
+from recordwise.federation.policy import approve
+from recordwise.federation.replies import Reply
+from recordwise.federation.shuffling import ShufflerNode, packed
+from recordwise.federation.silo import Silo, purpose
+from recordwise.privacy.guarantee import Trust
+from recordwise.privacy.ledger import Ledger
+from recordwise.tally import Tally
+from recordwise.votes import Ballot
+
+FALSE_FAILURE = 1e-9
+SUM_STAGES = ("advertise", "share", "mask", "confirm", "reveal")
+PLAIN = (Trust.CENTRAL, Trust.LOCAL)
+
+
+def world(tmp_path: Path, trust: Trust, **changes: Any) -> World:
+    """Noise so small that tallies are exact; under shuffle trust, where that cannot be, a usual one."""
+    return World(tmp_path, trust=trust, **{"epsilon": 16.0 if trust is Trust.SHUFFLE else LOUD, **changes})
+
+
+def entries(place: Path, budget: str) -> list[str]:
+    return [entry.key for entry in Ledger.open(place, read_only=True).history(budget)]
+
+
+def assert_is_the_pooled_tally(release: Any, pooled: np.ndarray) -> None:
+    assert isinstance(release, Tally)
+    error = np.abs(release.estimate - pooled)
+    if release.guarantee.trust is Trust.SHUFFLE:
+        assert error.size * release.law.two_sided_tail(float(error.max())) > FALSE_FAILURE
+    else:
+        assert error.max() < 1e-6
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("trust", list(Trust))
+def test_two_rounds_release_the_tally_of_the_pooled_votes(tmp_path: Path, trust: Trust, by_class: bool) -> None:
+    one = world(tmp_path, trust, by_class=by_class, threshold=3)
+    fitted = one.fit()
+    assert len(fitted.rounds_) == 2
+    for number in (1, 2):
+        assert_is_the_pooled_tally(fitted.rounds_[number - 1].release, one.pooled(fitted, number))
+    assert fitted.guarantee_.private
+    assert fitted.guarantee_.trust is trust
+    if trust is not Trust.SHUFFLE:
+        assert (fitted.predict(one.pool) == one.pool_labels).mean() > 0.95
+
+
+def test_how_records_are_split_over_silos_makes_no_difference(tmp_path: Path) -> None:
+    mixed, sorted_ = (world(tmp_path / str(split), Trust.CENTRAL, by_class=split).fit() for split in (False, True))
+    for one, other in zip(mixed.rounds_, sorted_.rounds_, strict=True):
+        assert np.array_equal(one.release.estimate, other.release.estimate)
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_both_sides_pay_once_per_round(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust)
+    fitted = one.fit()
+    run = json.loads((tmp_path / "run" / "run.json").read_text())["run"]
+    keys = [f"{run}/round-1", f"{run}/round-2"]
+    assert entries(tmp_path / "ledger.sqlite", "all") == keys
+    for name in one.names:
+        assert entries(tmp_path / name / "ledger.sqlite", "default") == keys
+        assert one.spent(name) <= fitted.guarantee_.epsilon
+
+
+class Restarting(Tampered):
+    """Every node is made anew, from its folder, before every request."""
+
+    def __init__(self, one: World) -> None:
+        self.world = one
+        super().__init__(one.nodes())
+
+    def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
+        self._nodes = self.world.nodes()
+        return list(super().ask(stage, requests, timeout))
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_silos_that_restart_before_every_request_change_nothing(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust, threshold=3)
+    fitted = one.fit(Restarting(one))
+    assert_is_the_pooled_tally(fitted.rounds_[1].release, one.pooled(fitted, 2))
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+class KilledAfter(Tampered):
+    """The coordinator dies when all replies of a stage of round 2 are in."""
+
+    def __init__(self, nodes: Mapping[int, Node], stage: str) -> None:
+        super().__init__(nodes)
+        self.stage, self.times = stage, dict[str, int]()
+
+    def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
+        replies = list(super().ask(stage, requests, timeout))
+        self.times[stage] = self.times.get(stage, 0) + 1
+        if stage == self.stage and self.times[stage] == 2:
+            raise Killed
+        return replies
+
+
+@pytest.mark.parametrize(
+    ("trust", "stage"),
+    [
+        (Trust.CENTRAL, "vote"),
+        (Trust.LOCAL, "vote"),
+        (Trust.SHUFFLE, "vote"),
+        (Trust.SHUFFLE, "shuffle"),
+        *((Trust.DISTRIBUTED, stage) for stage in SUM_STAGES),
+    ],
+)
+def test_a_coordinator_killed_between_gathering_and_releasing_goes_on(tmp_path: Path, trust: Trust, stage: str) -> None:
+    one = world(tmp_path, trust, threshold=3)
+    with pytest.raises(Killed):
+        one.fit(KilledAfter(one.nodes(), stage))
+    (first,) = entries(tmp_path / "ledger.sqlite", "all")
+    before = Ledger.open(tmp_path / "ledger.sqlite").payload("all", first)
+    fitted = one.fit()
+    assert_is_the_pooled_tally(fitted.rounds_[1].release, one.pooled(fitted, 2))
+    assert len(entries(tmp_path / "ledger.sqlite", "all")) == 2
+    assert Ledger.open(tmp_path / "ledger.sqlite").payload("all", first) == before
+    for name in one.names:
+        assert len(entries(tmp_path / name / "ledger.sqlite", "default")) == 2  # no second charge for one release
+
+
+def losing(node: int, stage: str) -> Any:
+    return lambda at, who, reply: [] if (at, who) == (stage, node) else [reply]
+
+
+@pytest.mark.parametrize("trust", PLAIN)
+def test_a_silo_killed_before_answering_is_left_out(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust)
+    fitted = one.fit(Tampered(one.nodes(), losing(2, "vote")))
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1, ["north", "west"]))
+    assert "south: no answer to 'vote'" in fitted.faults_
+
+
+@pytest.mark.parametrize("stage", SUM_STAGES)
+def test_a_silo_killed_at_any_stage_of_a_secure_sum_is_left_out_or_counted_whole(tmp_path: Path, stage: str) -> None:
+    one = world(tmp_path, Trust.DISTRIBUTED, rounds=1)
+    fitted = one.fit(Tampered(one.nodes(), losing(2, stage)))
+    counted = one.names if stage in ("confirm", "reveal") else ["north", "west"]
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1, counted))
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_fewer_survivors_than_the_noise_needs_release_nothing(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust, rounds=1)
+    stage = "mask" if trust is Trust.DISTRIBUTED else "vote"
+    with pytest.raises(ProtocolFault, match=r"nothing is re(leased|vealed)"):
+        one.fit(Tampered(one.nodes(), lambda at, who, reply: [] if at == stage and who in (1, 2) else [reply]))
+    assert entries(tmp_path / "ledger.sqlite", "all") == []
+
+
+def test_a_sum_that_failed_is_tried_again_as_another_one_that_silos_charge_anew(tmp_path: Path) -> None:
+    one = world(tmp_path, Trust.DISTRIBUTED, rounds=1)
+    with pytest.raises(ProtocolFault):
+        one.fit(Tampered(one.nodes(), lambda at, who, reply: [] if at == "mask" and who in (1, 2) else [reply]))
+    fitted = one.fit()
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1))
+    keys = entries(tmp_path / "north" / "ledger.sqlite", "default")
+    assert [key.split("/", 1)[1] for key in keys] == ["round-1", "round-1/attempt-2"]
+    assert len(entries(tmp_path / "ledger.sqlite", "all")) == 1
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_a_silo_that_answers_twice_is_counted_once(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust, threshold=3)
+    fitted = one.fit(Tampered(one.nodes(), lambda at, who, reply: [reply, reply] if who == 1 else [reply]))
+    assert_is_the_pooled_tally(fitted.rounds_[1].release, one.pooled(fitted, 2))
+    assert any("twice" in fault for fault in fitted.faults_)
+
+
+@pytest.mark.parametrize("trust", PLAIN)
+@pytest.mark.parametrize("harm", ["altered", "replayed", "another's", "unsigned", "rubbish"])
+def test_an_answer_that_is_not_the_silos_own_to_this_question_is_refused(
+    tmp_path: Path, trust: Trust, harm: str
+) -> None:
+    one = world(tmp_path, trust)
+    seen: dict[int, bytes] = {}
+
+    def tamper(at: str, who: int, reply: bytes) -> list[bytes]:
+        if at != "vote":
+            return [reply]
+        first = seen.setdefault(who, reply)
+        if who != 2:
+            return [reply]
+        return [
+            {
+                "altered": reply[:-1] + bytes([reply[-1] ^ 1]),
+                "replayed": first if first != reply else b"",  # round 1's answer in round 2
+                "another's": seen[1],
+                "unsigned": Reply(name="south", stage="vote", request="", body=b"").signed(identity_key()),
+                "rubbish": b"\x00\xff",
+            }[harm]
+        ]
+
+    fitted = one.fit(Tampered(one.nodes(), tamper))
+    assert_is_the_pooled_tally(fitted.rounds_[1].release, one.pooled(fitted, 2, ["north", "west"]))
+
+
+class Inflating(Silo):
+    """A silo that casts more votes than it has records for."""
+
+    harm = "too many"
+
+    def _protected(self, plan: Plan, ask: Ask) -> bytes:
+        counts, records = self._votes(plan, ask).counts(), PER_SILO
+        if self.harm == "too many":
+            counts[0] += PER_SILO
+        elif self.harm == "negative":
+            counts[0, 0] = -1
+        elif self.harm == "shape":
+            counts = counts[:-1]
+        elif self.harm == "type":
+            counts = counts.astype(np.float64)
+        elif self.harm == "records":
+            records = 0
+        file = io.BytesIO()
+        np.save(file, counts)
+        return seal_to(
+            plan.coordinator_key, frame({"records": records}, file.getvalue()), *purpose("counts", plan, ask, self.name)
+        )
+
+
+@pytest.mark.parametrize("harm", ["too many", "negative", "shape", "type", "records"])
+def test_counts_that_no_records_could_have_cast_are_refused(tmp_path: Path, harm: str) -> None:
+    one = world(tmp_path, Trust.CENTRAL, rounds=1)
+    nodes = one.nodes()
+    honest = nodes[2]
+    assert isinstance(honest, Silo)
+    nodes[2] = Inflating(
+        "south", one.identities["south"], tmp_path / "south", honest.policy, lambda: one.records["south"]
+    )
+    nodes[2].harm = harm  # type: ignore[attr-defined]
+    fitted = one.fit(Tampered(nodes))
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1, ["north", "west"]))
+
+
+def test_rubbish_for_counts_is_refused() -> None:
+    with pytest.raises(ProtocolFault, match="must be an array"):
+        checked_counts(b"rubbish", 3, Ballot(num_queries=2, num_classes=2))
+
+
+def test_an_unknown_silo_is_not_asked(tmp_path: Path) -> None:
+    one = world(tmp_path, Trust.CENTRAL, rounds=1)
+    nodes = one.nodes()
+    known = nodes[1]
+    assert isinstance(known, Silo)
+    # One that is on nobody's list, and one that takes a known silo's name.
+    nodes[4] = Silo("east", identity_key(), tmp_path / "east", known.policy, lambda: one.records["north"])
+    nodes[0] = Silo("north", identity_key(), tmp_path / "false-north", known.policy, lambda: one.records["south"])
+    exchange = Tampered(nodes)
+    fitted = one.fit(exchange)
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1))
+    assert {node for stage, node, _ in exchange.requests if stage == "vote"} == {1, 2, 3}
+
+
+# What a silo refuses on its own authority
+
+
+def planned(tmp_path: Path, trust: Trust = Trust.CENTRAL, **changes: Any) -> tuple[World, Plan]:
+    """A world, and the plan that its coordinator publishes."""
+    one = world(tmp_path, trust, rounds=1, **changes)
+    exchange = Tampered(one.nodes())
+    one.fit(exchange)
+    content = next(request for stage, _, request in exchange.requests if stage == "plan")
+    return one, Plan.from_bytes(content)
+
+
+def fresh_silo(one: World, tmp_path: Path, **policy: Any) -> Silo:
+    rules = one.rules(**policy)
+    return Silo("north", one.identities["north"], tmp_path / "fresh", rules, lambda: one.records["north"])
+
+
+def ask_of(plan: Plan, seed: int = 0, number: int = 1) -> Ask:
+    queries = np.random.default_rng(seed).normal(size=(plan.protocol.ballot.num_queries, 4)).astype(np.float32)
+    return Ask(plan=plan.digest, run=plan.run, round=number, queries=queries)
+
+
+def test_a_plan_over_the_cap_is_refused_with_nothing_spent(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    silo = fresh_silo(one, tmp_path, epsilon=Fraction(1))
+    with pytest.raises(BudgetExceeded, match="is left under this silo's cap"):
+        silo.answer("plan", plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="must be planned and accepted"):
+        silo.answer("vote", ask_of(plan).to_bytes())
+    assert silo.ledger.spent("default") == 0
+
+
+def test_a_run_must_fit_the_cap_as_a_whole(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    cost = plan.protocol.guarantee.epsilon
+    silo = fresh_silo(one, tmp_path, epsilon=Fraction(3, 2) * cost, delta=Fraction(0))
+    with pytest.raises(BudgetExceeded):
+        silo.answer("plan", replace(plan, rounds=2).to_bytes())
+    silo.answer("plan", plan.to_bytes())
+
+
+def test_a_changed_plan_is_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    for changed in (replace(plan, pool="another"), replace(plan, rounds=2), replace(plan, threshold=3)):
+        with pytest.raises(ChangedInput, match="it cannot change"):
+            silo.answer("plan", changed.to_bytes())
+        with pytest.raises(ChangedInput, match="names another"):
+            silo.answer("vote", ask_of(changed).to_bytes())
+    assert silo.ledger.spent("default") == 0
+
+
+def test_another_pool_than_agreed_is_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    fresh_silo(one, tmp_path, pool=plan.pool).answer("plan", plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="pool must be"):
+        fresh_silo(one, tmp_path, pool="f" * 64).answer("plan", replace(plan, run="other").to_bytes())
+
+
+def test_other_queries_in_a_round_that_was_answered_are_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    first = silo.answer("vote", ask_of(plan).to_bytes())
+    assert silo.answer("vote", ask_of(plan).to_bytes()) == first
+    with pytest.raises(ChangedInput, match="other queries"):
+        silo.answer("vote", ask_of(plan, seed=1).to_bytes())
+    with pytest.raises(ProtocolFault, match="a round must lie in"):
+        silo.answer("vote", ask_of(plan, number=2).to_bytes())
+    assert len(silo.ledger.history("default")) == 1
+
+
+def test_too_few_participants_are_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    with pytest.raises(ProtocolFault, match="at least 3 silos must be promised"):
+        fresh_silo(one, tmp_path, min_participants=3).answer("plan", plan.to_bytes())
+
+
+def test_strangers_do_not_count_where_silos_protect_each_other(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.DISTRIBUTED)
+    with pytest.raises(ProtocolFault, match="known to this one"):
+        fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}).answer("plan", plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="must have the identity this silo knows"):
+        fresh_silo(one, tmp_path, peers={**one.roster, "south": b"x" * 32}).answer("plan", plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="colluding"):
+        fresh_silo(one, tmp_path, colluding=1).answer("plan", plan.to_bytes())
+
+
+def test_more_trust_than_granted_is_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.CENTRAL)
+    with pytest.raises(InvalidInput, match="grants distributed trust"):
+        fresh_silo(one, tmp_path, trust=Trust.DISTRIBUTED).answer("plan", plan.to_bytes())
+
+
+def test_another_shuffler_is_refused(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.SHUFFLE)
+    with pytest.raises(ProtocolFault, match="shuffler must be the one"):
+        fresh_silo(one, tmp_path, shuffler=None).answer("plan", plan.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"version": "recordwise-federation-2"}, "version"),
+        ({"protocol": {"protocol": "Free"}}, "must be one of"),
+        ({"rounds": 0}, "rounds"),
+        ({"roster": {"north": "00"}}, "32 bytes"),
+        ({"threshold": 9}, "threshold"),
+    ],
+)
+def test_a_plan_of_an_unknown_version_or_form_is_refused(tmp_path: Path, change: dict[str, Any], rule: str) -> None:
+    one, plan = planned(tmp_path)
+    told, encoder = unframe(plan.to_bytes())
+    with pytest.raises(ProtocolFault, match=rule):
+        fresh_silo(one, tmp_path).answer("plan", frame({**told, **change}, encoder))
+
+
+def test_an_unknown_stage_is_refused_and_so_is_a_plain_question_under_distributed_trust(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.DISTRIBUTED)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="stage must be"):
+        silo.answer("dump", b"{}\n")
+    with pytest.raises(ProtocolFault, match="by a secure sum"):
+        silo.answer("vote", ask_of(plan).to_bytes())
+    with pytest.raises(ProtocolFault, match="must begin with 'advertise'"):
+        silo.answer("mask", frame({"session": "00"}))
+
+
+def test_a_refusal_tells_the_coordinator_nothing_about_records(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    one.records["north"].labels[3] = "yew"  # not a declared class
+    reply = Reply.verified(silo.reply("vote", ask_of(plan).to_bytes()), one.roster["north"])
+    assert reply.refused == "InvalidInput: the silo's own data or settings are at fault; its operator sees why"
+    assert silo.ledger.spent("default") == 0
+
+
+def test_a_person_sees_what_is_asked_and_what_it_costs_before_the_silo_answers(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path)
+    silo = fresh_silo(one, tmp_path, always=False)
+    assert json.loads(silo.answer("plan", plan.to_bytes()))["status"] == "waiting"
+    with pytest.raises(ProtocolFault, match="must be planned and accepted"):
+        silo.answer("vote", ask_of(plan).to_bytes())
+    with pytest.raises(InvalidInput, match="first digits"):
+        approve(silo.folder, "0")
+    shown = approve(silo.folder, plan.digest[:12])
+    assert "cost of the whole run: epsilon 400" in shown
+    assert str(plan.guarantee) in shown
+    assert json.loads(silo.answer("plan", plan.to_bytes()))["status"] == "accepted"
+    silo.answer("vote", ask_of(plan).to_bytes())
+
+
+def test_a_coordinator_waits_for_approval_and_gives_up_in_the_end(tmp_path: Path) -> None:
+    one = world(tmp_path, Trust.CENTRAL, policy={"always": False})
+    with pytest.raises(ProtocolFault, match="waits for a person"):
+        one.fit()
+    for name in one.names:
+        (offer,) = (tmp_path / name / "offers").glob("*.txt")
+        approve(tmp_path / name, offer.stem)
+    fitted = one.fit()
+    assert_is_the_pooled_tally(fitted.rounds_[1].release, one.pooled(fitted, 2))
+
+
+# What each party sees
+
+
+def all_bytes(exchange: Tampered, *folders: Path) -> bytes:
+    files = [path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return b"".join([message for _, _, message in exchange.replies] + files)
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_exact_counts_are_in_no_message_and_on_no_disk(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust, rounds=1, threshold=3)
+    exchange = Tampered(one.nodes())
+    fitted = one.fit(exchange)
+    seen = all_bytes(exchange, tmp_path)
+    for name in one.names:
+        counts = one.pooled(fitted, 1, [name])
+        for form in (counts, counts.astype(np.uint64), counts.astype(np.int32), counts.astype(np.float64)):
+            assert form.tobytes() not in seen
+            assert form.tobytes().hex().encode() not in seen
+
+
+def test_under_distributed_trust_single_counts_are_not_among_the_coordinators_inputs(tmp_path: Path) -> None:
+    """Nor can the coordinator compute them: with every key it holds, a masked vector stays uniform."""
+    one = world(tmp_path, Trust.DISTRIBUTED, rounds=1, threshold=3)
+    exchange = Tampered(one.nodes())
+    fitted = one.fit(exchange)
+    for stage, node, message in exchange.replies:
+        if stage != "mask":
+            continue
+        name = one.names[node - 1]
+        body = json.loads(json.loads(Reply.verified(message, one.roster[name]).body)["body"])
+        protocol = fitted.rounds_[0].release
+        assert isinstance(protocol, Tally)
+        width = len(bytes.fromhex(body["vector"])) // protocol.estimate.size
+        residues = np.frombuffer(bytes.fromhex(body["vector"]), np.uint8).reshape(-1, width)
+        counts = one.pooled(fitted, 1, [name]).ravel()
+        masked = sum(residues[:, byte].astype(np.int64) << (8 * byte) for byte in range(width))
+        assert (masked != counts).mean() > 0.5
+
+
+def test_the_coordinator_cannot_open_what_goes_through_the_shuffler(tmp_path: Path) -> None:
+    one = world(tmp_path, Trust.SHUFFLE, rounds=1, threshold=3)
+    exchange = Tampered(one.nodes())
+    one.fit(exchange)
+    plan = Plan.from_bytes(next(request for stage, _, request in exchange.requests if stage == "plan"))
+    ask = Ask.from_bytes(next(request for stage, _, request in exchange.requests if stage == "vote"))
+    keys = [bytes.fromhex((tmp_path / "run" / name).read_text()) for name in ("counts.key", "server.key")]
+    for stage, node, message in exchange.replies:
+        if stage == "vote":
+            name = one.names[node - 1]
+            onion = Reply.verified(message, one.roster[name]).body
+            for key in keys:
+                with pytest.raises(ProtocolFault):
+                    open_sealed(key, onion, *purpose("onion", plan, ask, name))
+            assert open_sealed(one.mixer_key, onion, *purpose("onion", plan, ask, name))
+
+
+def shuffle_request(tmp_path: Path) -> tuple[World, ShufflerNode, bytes, list[bytes]]:
+    one = world(tmp_path, Trust.SHUFFLE, rounds=1, threshold=3)
+    exchange = Tampered(one.nodes())
+    one.fit(exchange)
+    mixer = ShufflerNode("mixer", one.identities["mixer"], one.mixer_key, tmp_path / "mixer-2", one.roster)
+    mixer.answer("plan", next(request for stage, _, request in exchange.requests if stage == "plan"))
+    asked = next(request for stage, _, request in exchange.requests if stage == "vote")
+    return one, mixer, asked, [message for stage, _, message in exchange.replies if stage == "vote"]
+
+
+def test_the_shuffler_releases_one_batch_per_round_and_refuses_made_up_senders(tmp_path: Path) -> None:
+    one, mixer, asked, replies = shuffle_request(tmp_path)
+    posing = Reply.claimed(replies[0])
+    with pytest.raises(ProtocolFault, match="at least 120 senders"):
+        mixer.answer("shuffle", packed(asked, replies[:2]))
+    with pytest.raises(ProtocolFault, match="must be signed"):
+        mixer.answer("shuffle", packed(asked, [posing.signed(identity_key()), *replies[1:]]))
+    with pytest.raises(ProtocolFault, match="silos the shuffler knows"):
+        mixer.answer("shuffle", packed(asked, [replace(posing, name="east").signed(identity_key()), *replies[1:]]))
+    with pytest.raises(ProtocolFault, match="must send once"):
+        mixer.answer("shuffle", packed(asked, [*replies, replies[0]]))
+    batch = mixer.answer("shuffle", packed(asked, replies))
+    again = ShufflerNode("mixer", one.identities["mixer"], one.mixer_key, tmp_path / "mixer-2", one.roster)
+    assert again.answer("shuffle", packed(asked, replies)) == batch
+    with pytest.raises(ChangedInput, match="shuffled with other messages"):
+        again.answer("shuffle", packed(asked, replies[::-1]))
+
+
+def test_a_shuffler_knows_its_stages_and_its_plans(tmp_path: Path) -> None:
+    _, mixer, asked, replies = shuffle_request(tmp_path)
+    with pytest.raises(ProtocolFault, match="plan or shuffle"):
+        mixer.answer("vote", asked)
+    stranger = ShufflerNode("mixer", identity_key(), identity_key(), tmp_path / "other", {})
+    with pytest.raises(ProtocolFault, match="must be planned"):
+        stranger.answer("shuffle", packed(asked, replies))
+    for broken in (frame({}), frame({"sizes": [5]}, b"abc")):
+        with pytest.raises(ProtocolFault, match="a batch must"):
+            mixer.answer("shuffle", broken)
+
+
+def test_a_coordinator_needs_its_folder_ledger_and_classes(tmp_path: Path) -> None:
+    one = world(tmp_path, Trust.CENTRAL)
+    for missing in ("run_dir", "ledger", "classes"):
+        with pytest.raises(InvalidInput, match="run_dir, ledger"):
+            one.fit(**{missing: None})
+    with pytest.raises(InvalidInput, match="one message per record"):
+        world(tmp_path / "b", Trust.SHUFFLE, settings={"mechanism": "multi-message"}).fit()
+    assert tuple(one.coordinator().classes) == CLASSES

@@ -1,0 +1,172 @@
+"""Three silos, a pool and a coordinator in one process, small enough to know every number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.federation.coordinator import Company, FederatedDistiller
+from recordwise.federation.exchange import InProcess, Node
+from recordwise.federation.identity import identity_key, public_identity
+from recordwise.federation.policy import Policy
+from recordwise.federation.records import Records
+from recordwise.federation.secure_sum import masks
+from recordwise.federation.shuffling import ShufflerNode
+from recordwise.federation.silo import Silo
+from recordwise.privacy.guarantee import Trust
+from recordwise.privacy.ledger import Ledger
+from recordwise.streams import stream
+
+CLASSES = ("oak", "ash", "elm")
+PER_SILO = 40
+# Noise this small is zero but for a chance of e^-100: the released tally is the exact one, through the real protocol.
+LOUD = 400.0
+
+
+def blobs(count: int, *path: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """Points around three far centres, and which one each is at."""
+    rng = stream(7, *path)
+    numbers = np.arange(count) % len(CLASSES)
+    centres = np.array([[0.0, 0, 0, 0], [9, 0, 9, 0], [0, 9, 0, 9]])
+    return centres[numbers] + rng.normal(size=(count, 4)), np.array(CLASSES)[numbers]
+
+
+Tamper = Callable[[str, int, bytes], Iterable[bytes]]  # (stage, node, reply) -> what arrives
+
+
+class Tampered(InProcess):
+    """An exchange in which replies are lost, doubled or altered; it keeps what went each way."""
+
+    def __init__(self, nodes: Mapping[int, Node], tamper: Tamper | None = None) -> None:
+        super().__init__(nodes)
+        self.tamper = tamper or (lambda stage, node, reply: [reply])
+        self.requests: list[tuple[str, int, bytes]] = []
+        self.replies: list[tuple[str, int, bytes]] = []
+
+    def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
+        self.requests += [(stage, node, request) for node, request in requests.items()]
+        for node, reply in super().ask(stage, requests, timeout):
+            for arrived in self.tamper(stage, node, reply):
+                self.replies.append((stage, node, arrived))
+                yield node, arrived
+
+
+@dataclass
+class World:
+    """Everything on one machine; `silos` and `coordinator` make fresh objects, as after a restart."""
+
+    folder: Path
+    trust: Trust = Trust.CENTRAL
+    epsilon: float = LOUD
+    rounds: int = 2
+    threshold: int = 2
+    by_class: bool = False  # one class per silo instead of a mixture
+    cap: float = 10 * LOUD
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.names = ["north", "south", "west"]
+        self.identities = {name: identity_key() for name in (*self.names, "mixer")}
+        self.roster = {name: public_identity(self.identities[name]) for name in self.names}
+        self.mixer_key = masks.fresh_key()
+        self.mixer = ("mixer", public_identity(self.identities["mixer"]), masks.public_key(self.mixer_key))
+        self.pool, self.pool_labels = blobs(90, "pool")
+        samples, labels = blobs(len(self.names) * PER_SILO, "records")
+        order = np.argsort(labels, kind="stable") if self.by_class else np.arange(len(labels))
+        parts = np.split(order, len(self.names))
+        self.records = {
+            name: Records(samples[part], labels[part]) for name, part in zip(self.names, parts, strict=True)
+        }
+
+    def rules(self, **policy: Any) -> Policy:
+        rules = {
+            "epsilon": Fraction(self.cap),
+            "delta": Fraction(1, 10),
+            "trust": self.trust,
+            "peers": self.roster,
+            "shuffler": self.mixer,
+            "always": True,
+            **self.policy,
+            **policy,
+        }
+        return Policy(**rules)
+
+    def silo(self, name: str, **policy: Any) -> Silo:
+        rules = self.rules(**policy)
+        return Silo(name, self.identities[name], self.folder / name, rules, lambda: self.records[name])
+
+    def nodes(self, **policies: Mapping[str, Any]) -> dict[int, Node]:
+        nodes: dict[int, Node] = {
+            number: self.silo(name, **policies.get(name, {})) for number, name in enumerate(self.names, start=1)
+        }
+        nodes[9] = ShufflerNode("mixer", self.identities["mixer"], self.mixer_key, self.folder / "mixer", self.roster)
+        return nodes
+
+    def company(self, **changes: Any) -> Company:
+        total = len(self.names) * PER_SILO
+        least = self.threshold * PER_SILO
+        return Company(
+            **{
+                "roster": self.roster,
+                "threshold": self.threshold,
+                "records": (least, total),
+                "shuffler": self.mixer,
+                "timeout": 5.0,
+                "patience": 0.0,
+                **changes,
+            }
+        )
+
+    def coordinator(self, **settings: Any) -> FederatedDistiller:
+        place = self.folder / "ledger.sqlite"
+        delta = 1e-3 if self.trust is Trust.SHUFFLE else 0.0
+        Ledger.open(place).open_budget("all", epsilon=10 * LOUD, delta=delta)
+        return FederatedDistiller(
+            **{
+                "epsilon": self.epsilon,
+                "delta": delta,
+                "trust": str(self.trust),
+                "rounds": self.rounds,
+                "num_queries": 6,
+                "classes": list(CLASSES),
+                "encoder": "scaler",
+                "ledger": place,
+                "budget": "all",
+                "run_dir": self.folder / "run",
+                **self.settings,
+                **settings,
+            }
+        )
+
+    def fit(self, exchange: InProcess | None = None, **settings: Any) -> FederatedDistiller:
+        return self.coordinator(**settings).fit_silos(self.pool, self.company(), exchange or Tampered(self.nodes()))
+
+    def pooled(self, fitted: FederatedDistiller, number: int, names: Iterable[str] | None = None) -> NDArray[np.int64]:
+        """The exact tally of a round, computed in one place from the pooled records."""
+        from recordwise.encoders import encode
+        from recordwise.federation.records import class_numbers
+        from recordwise.votes import cast_votes
+
+        one = fitted.rounds_[number - 1]
+        held = [self.records[name] for name in (names or self.names)]
+        samples = np.concatenate([part.samples for part in held])
+        labels = np.concatenate([part.labels for part in held])
+        numbers = class_numbers(labels, CLASSES, one.release.ballot)
+        return cast_votes(
+            encode(fitted.encoder_, samples),
+            numbers,
+            one.queries.vectors,
+            one.release.ballot,
+            metric=one.queries.metric,
+        ).counts()
+
+    def spent(self, name: str) -> Fraction:
+        return Ledger.open(self.folder / name / "ledger.sqlite", read_only=True).spent("default")
