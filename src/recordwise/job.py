@@ -28,18 +28,20 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recordwise.errors import InvalidInput
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a settings file: whatever it does not know is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Source(_Section):
+class Source(Section):
     """Where samples, and perhaps labels, are read from."""
 
     path: Path
@@ -48,7 +50,7 @@ class Source(_Section):
     image_size: tuple[int, int] | None = None
 
 
-class Privacy(_Section):
+class Privacy(Section):
     """What the run may cost, and who pays."""
 
     epsilon: float
@@ -63,7 +65,7 @@ class Privacy(_Section):
     budget_delta: float = 0.0
 
 
-class Method(_Section):
+class Method(Section):
     """How the pool is labelled and the student taught; the names are `PrivateDistiller`'s."""
 
     num_queries: int | Literal["auto"] = "auto"
@@ -82,7 +84,7 @@ class Method(_Section):
     random_state: int = 0
 
 
-class JobFile(_Section):
+class JobFile(Section):
     """One run."""
 
     name: str = ""
@@ -94,9 +96,16 @@ class JobFile(_Section):
     method: Method = Field(default_factory=Method)
 
 
+Settings = TypeVar("Settings", bound=Section)
+
+
 def read_job(path: str | Path) -> JobFile:
     """A job file, validated, with its paths made absolute."""
-    path = Path(path)
+    return _absolute(read_settings(Path(path), JobFile), Path(path).resolve())
+
+
+def read_settings(path: Path, kind: type[Settings]) -> Settings:
+    """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
     try:
         content = tomllib.loads(path.read_text())
     except OSError as fault:
@@ -104,12 +113,11 @@ def read_job(path: str | Path) -> JobFile:
     except tomllib.TOMLDecodeError as fault:
         raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
     try:
-        job = JobFile.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {_shown(first.get('input'))}") from fault
-    return _absolute(job, path.resolve())
 
 
 def _absolute(job: JobFile, path: Path) -> JobFile:

@@ -34,8 +34,8 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    private, public = _read(job.private, "private"), _read(job.public, "public")
-    test = _read(job.test, "test") if job.test else None
+    private, public = read_source(job.private, "private"), read_source(job.public, "public")
+    test = read_source(job.test, "test") if job.test else None
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
     if test is not None and test.labels is None:
@@ -56,7 +56,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     distiller.fit(private.samples, private.labels, X_public=public.samples)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
     summary = summarize(distiller, public.samples, name=job.name, test_accuracy=accuracy)
-    _write(job.out, distiller, summary)
+    write_outcome(job.out, distiller, summary)
     return Outcome(job.out, distiller, summary)
 
 
@@ -78,14 +78,16 @@ def open_ledger(job: JobFile) -> str:
     return place
 
 
-def _read(source: Source, section: str) -> Loaded:
+def read_source(source: Source, section: str) -> Loaded:
+    """The samples that a section of a settings file names."""
     try:
         return read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
     except InvalidInput as fault:
         raise InvalidInput(f"[{section}] {fault}") from fault
 
 
-def _write(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
+def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
+    """Put what a run made into its folder."""
     import io
 
     import joblib
