@@ -1,0 +1,107 @@
+"""Put a protocol's claim to the test: exact probabilities where they can be had, and what it really sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recordwise.audit.bound import lower_bound
+from recordwise.audit.exact import exact_epsilon
+from recordwise.audit.neighbours import Pair, worst_pairs
+from recordwise.audit.result import AuditResult, Finding
+from recordwise.audit.views import audited, fewest_parties, scores
+from recordwise.errors import InvalidInput, probability, whole
+from recordwise.privacy.noise import Noise
+from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
+
+CONFIDENCE = 1 - 1e-6
+TRIALS = 100_000
+MESSAGES_PER_TRIAL = 40  # drawn under shuffle trust, where a view takes many messages: fewer views than trials
+
+
+def audit(
+    protocol: Protocol[Any], noise: Noise, *, trials: int = TRIALS, confidence: float = CONFIDENCE
+) -> AuditResult:
+    """Lower bounds on the epsilon of a protocol's release, beside the epsilon it claims.
+
+    Two ways, on worst-case neighbours of the kind the claim is about:
+      - exact: the largest ratio, or the exact epsilon at the claimed delta, of the probabilities that the protocol
+        states and draws from;
+      - sampled: clients, shuffler and server are run on both data sets, and a lower bound follows from how often an
+        event was seen. It needs no word of the protocol about itself.
+
+    Guarantees:
+      - a protocol whose claim is true is called violated with probability at most 1 - confidence;
+      - a protocol that accepts fewer parties than it plans for is judged by what it releases about those.
+
+    Args:
+      noise: Where the protocol draws from; the operating system's, unless an audit must be replayable.
+      trials: Views of each data set; half of them choose the event, the other half count.
+    """
+    whole(trials=trials)
+    if trials < 100:
+        raise InvalidInput(f"trials must be >= 100 to say anything, got {trials}")
+    probability(confidence=confidence)
+    claim = protocol.guarantee
+    few = audited(protocol)
+    parties = fewest_parties(few, noise)
+    pairs = worst_pairs(few.ballot, claim.neighbours)
+    drawn = _affordable(few, trials, parties)
+    findings: list[Finding] = []
+    for pair in pairs:
+        found = exact_epsilon(few, pair, parties)
+        if found is not None:
+            findings.append(Finding(pair=pair.name, method="exact", epsilon=found[0], failure=0.0, detail=found[1]))
+        findings.append(_sampled(few, pair, drawn, parties, float(claim.delta), (1 - confidence) / len(pairs), noise))
+    planned = claim.honest_parties
+    if parties is not None and planned is not None and parties < planned:
+        findings = [_with_note(finding, f"a release about {parties:,} of {planned:,} parties") for finding in findings]
+    return AuditResult(
+        protocol=_name(protocol),
+        guarantee=claim,
+        findings=tuple(findings),
+        confidence=confidence,
+        trials=drawn,
+    )
+
+
+def _sampled(
+    protocol: Protocol[Any], pair: Pair, trials: int, parties: int | None, delta: float, failure: float, noise: Noise
+) -> Finding:
+    before, after = (scores(protocol, side, pair, trials, parties, noise) for side in pair.sides())
+    bound = lower_bound(before, after, delta=delta, failure=failure)
+    return Finding(
+        pair=pair.name,
+        method="sampled",
+        epsilon=bound.epsilon,
+        failure=failure,
+        detail=f"an event seen {bound.likely:.4%} against {bound.unlikely:.4%} of {bound.draws:,} times",
+    )
+
+
+def _affordable(protocol: Protocol[Any], trials: int, parties: int | None) -> int:
+    """Fewer views where each takes many messages."""
+    if isinstance(protocol, ShuffleSingle):
+        per_view = (parties or protocol.senders) * max(1.0, protocol.local.message_size / 16)
+    elif isinstance(protocol, ShuffleMulti):
+        per_view = protocol.expected_messages * protocol.senders
+    else:
+        return trials
+    return max(100, min(trials, int(MESSAGES_PER_TRIAL * trials / per_view)))
+
+
+def _with_note(finding: Finding, note: str) -> Finding:
+    return Finding(**{**vars(finding), "detail": f"{note}: {finding.detail}"})
+
+
+def _name(protocol: Protocol[Any]) -> str:
+    ballot, kind = protocol.ballot, type(protocol).__name__
+    if isinstance(protocol, ShuffleSingle):
+        kind += f" of {protocol.local.name} at epsilon0 {float(protocol.epsilon0):.4g}"
+    elif isinstance(protocol, LocalMechanism):
+        kind = f"{kind} (local)"
+    return (
+        f"{kind}, {ballot.num_queries} queries, {ballot.num_classes} classes, "
+        f"k = {ballot.votes_per_record}, r = {ballot.labels_per_record}"
+    )

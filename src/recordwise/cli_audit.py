@@ -1,0 +1,61 @@
+"""The command `recordwise audit`; `cli.py` registers it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def audit(
+    epsilon: Annotated[float | None, typer.Option(help="What the release claims; not needed with --job.")] = None,
+    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    queries: Annotated[int, typer.Option(help="Queries on the ballot (s).")] = 10,
+    classes: Annotated[int, typer.Option(help="Classes (C).")] = 10,
+    votes: Annotated[int, typer.Option(help="Votes per record (k).")] = 1,
+    labels: Annotated[int, typer.Option(help="Labels per record at most (r).")] = 1,
+    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+    trust: Annotated[str, typer.Option(help="central, distributed, local or shuffle.")] = "central",
+    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
+    rounds: Annotated[int, typer.Option(help="Rounds that share the budget; one of them is audited.")] = 1,
+    parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
+    records: Annotated[int, typer.Option(help="Records that vote: the senders under shuffle trust.")] = 1000,
+    job: Annotated[
+        Path | None, typer.Option(help="A job file: audits its protocols and replays its pipeline on its data.")
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Views drawn of each data set: more give a sharper bound.")] = 100_000,
+    confidence: Annotated[float, typer.Option(help="That no sampled bound is too high.")] = 1 - 1e-6,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+) -> None:
+    """Put a privacy claim to the test, on neighbouring data sets; exit with 1 if it is violated.
+
+    Prints the claimed epsilon and the largest lower bound on the true one: exact, from the probabilities that the
+    protocol draws from, and sampled, by running clients, shuffler and server. With --job, neighbouring data sets also
+    go through encoder, queries and votes, to check the declared sensitivity. Nothing is spent and nothing is released.
+    """
+    from recordwise.audit.command import audit_job, audit_terms
+    from recordwise.errors import InvalidInput
+    from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
+    from recordwise.protocols.terms import Terms
+    from recordwise.votes.ballot import Ballot
+
+    if job is not None:
+        verdict = audit_job(job, trials=trials, confidence=confidence)
+    elif epsilon is None:
+        raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
+    else:
+        terms = Terms(
+            epsilon=exact(epsilon),
+            delta=exact(delta),
+            neighbours=one_of(Neighbours, neighbours=neighbours),
+            trust=one_of(Trust, trust=trust),
+            mechanism=mechanism,
+            rounds=rounds,
+            parties=parties,
+        )
+        ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
+        verdict = audit_terms(terms, ballot, num_records=records, trials=trials, confidence=confidence)
+    typer.echo(json.dumps(verdict.as_dict(), indent=2) if as_json else verdict.as_text())
+    raise typer.Exit(verdict.exit_code)
