@@ -1,42 +1,167 @@
-"""Put measured results into the documentation: `<!-- results: benchmarks/noise -->` becomes a table of its JSON rows.
+"""Put measured results into the documentation: a number on a page is the number in a committed results file, or absent.
 
-A number in the documentation is thereby the number in the committed results file, or absent.
+    <!-- results: benchmarks/noise -->        a table of the file's rows
+    <!-- results: experiments/adult where: k=1, epsilon=0.5 only: s, test_accuracy -->
+    <!-- value: benchmarks/local where: name=server decodes only: ratio.pure-ldp -->      one number, in a sentence
+    <!-- other results: benchmarks -->        a table for each file that the page's other marks leave out
+    <!-- commands -->                         every command of the shell, with its options
+
+The documentation site is built with this module as a hook of mkdocs. README.md is shown by hosts that run no hook, so
+there a mark is followed by what it stands for and by `<!-- end -->`: `python scripts/docs_hooks.py README.md` fills it
+in, and a test compares.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = re.compile(r"<!-- results: (benchmarks|experiments)/([a-z0-9_-]+)(?: only: ([a-z_, ]+))? -->")
-HIDDEN = {"versions", "hardware", "command", "date", "revision"}
+MARK = re.compile(
+    r"<!-- (?P<kind>results|value): (?P<room>benchmarks|experiments)/(?P<name>[a-z0-9_-]+)"
+    r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))? -->"
+)
+OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
+FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
+SOURCE = ("command", "date", "hardware", "versions")
+HIDDEN = {*SOURCE, "revision", "seeds"}
+
+Row = Mapping[str, Any]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return MARK.sub(lambda mark: _table(*mark.groups()), markdown)
+    """Called by mkdocs for every page."""
+    named = {(mark["room"], mark["name"]) for mark in MARK.finditer(markdown)}
+    markdown = MARK.sub(shown, OTHERS.sub(lambda mark: _others(mark["room"], named), markdown))
+    return markdown.replace("<!-- commands -->", commands()) if "<!-- commands -->" in markdown else markdown
 
 
-def _table(room: str, name: str, only: str | None) -> str:
-    rows = json.loads((ROOT / room / "results" / f"{name}.json").read_text())
-    rows = rows if isinstance(rows, list) else rows["rows"]
-    columns = only.replace(" ", "").split(",") if only else [key for key in rows[0] if key not in HIDDEN]
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(_shown(row.get(column)) for column in columns) + " |" for row in rows]
-    source = {key: rows[0].get(key) for key in ("command", "date", "hardware") if rows[0].get(key)}
-    told = "; ".join(f"{key}: {_shown(value)}" for key, value in source.items())
-    return "\n".join(lines) + f"\n\n*{told}*\n"
+def commands() -> str:
+    """The shell commands as their own help tells them."""
+    from typer.main import get_command
+
+    from recordwise.cli import app
+
+    return "\n\n".join(_commands("recordwise", get_command(app)))
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_shown(item)}" for key, item in value.items())
+def _commands(name: str, command: Any) -> Iterable[str]:
+    if hasattr(command, "commands"):
+        for part in command.commands.values():
+            yield from _commands(f"{name} {part.name}", part)
+        return
+    arguments = [option for option in command.params if option.param_type_name == "argument"]
+    rows = [
+        (f"`{one.human_readable_name}`", "required" if one.required else _plain(one.default), one.help or "")
+        for one in arguments
+    ]
+    rows += [
+        (f"`{'`, `'.join(one.opts)}`", "required" if one.required else _plain(one.default), one.help or "")
+        for one in command.params
+        if one not in arguments and one.name != "help"
+    ]
+    story = re.sub(
+        r"\[/?bold\]", "**", (command.help or "").replace("\\b\n", "\n").replace("\b\n", "\n").replace("\\[", "[")
+    )
+    usage = " ".join([name, *(one.human_readable_name for one in arguments), "[options]"])
+    head, _, example = story.partition("A job file:")
+    yield f"## {name}\n\n```text\n{usage}\n```\n\n{head.strip()}"
+    if example:
+        yield f"```toml\n{example.strip()}\n```"
+    yield "\n".join(["| | default | |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
+
+
+def fill(text: str) -> str:
+    """The text with what every mark stands for between the mark and its end."""
+    return FILLED.sub(lambda mark: f"{mark['mark']}\n{shown(mark)}<!-- end -->", text)
+
+
+def shown(mark: re.Match[str]) -> str:
+    """What a mark stands for."""
+    rows, common = _read(mark["room"], mark["name"])
+    wanted = [part.partition("=") for part in _names(mark["where"])]
+    rows = [row for row in rows if all(_plain(_at(row, key)).replace(",", "") == value for key, _, value in wanted)]
+    columns = _names(mark["only"]) or [key for key in _keys(rows) if key not in HIDDEN]
+    if not rows or not all(any(_at(row, column) is not None for row in rows) for column in columns):
+        raise ValueError(f"results/{mark['name']}.json has nothing to show for {mark[0]}")
+    if mark["kind"] == "results":
+        return _table(rows, columns, common, spared=not mark["only"])
+    if len(rows) != 1 or len(columns) != 1:
+        raise ValueError(f"{mark[0]} must stand for one number, it stands for {len(rows)} × {len(columns)}")
+    return _plain(_at(rows[0], columns[0]), columns[0])
+
+
+def _others(room: str, named: set[tuple[str, str]]) -> str:
+    names = sorted(file.stem for file in (ROOT / room / "results").glob("*.json"))
+    return "\n\n".join(f"## {name}\n\n<!-- results: {room}/{name} -->" for name in names if (room, name) not in named)
+
+
+def _read(room: str, name: str) -> tuple[list[Row], Row]:
+    """A file's rows, and what it states once for all of them."""
+    content = json.loads((ROOT / room / "results" / f"{name}.json").read_text())
+    return (content, {}) if isinstance(content, list) else (content.get("rows", [content]), content)
+
+
+def _table(rows: list[Row], columns: list[str], common: Row, *, spared: bool) -> str:
+    """A table; where no columns were asked for, those that are the same in all rows are named once below it."""
+    same = {
+        column: _plain(_at(rows[0], column), column)
+        for column in columns
+        if spared and len(rows) > 1 and len({_plain(_at(row, column), column) for row in rows}) == 1
+    }
+    columns = [column for column in columns if column not in same]
+    lines = ["| " + " | ".join(column.replace("_", " ") for column in columns) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(_plain(_at(row, column), column) for column in columns) + " |" for row in rows]
+    told = [f"{column.replace('_', ' ')}: {value}" for column, value in same.items() if value]
+    seeds = {len(row["seeds"]) for row in rows if isinstance(row.get("seeds"), list)}
+    told += [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} seeds"] if seeds else []
+    source = {key: rows[0].get(key, common.get(key)) for key in SOURCE}
+    told += [f"{key}: {_plain(value)}" for key, value in source.items() if value]
+    return "\n".join(lines) + f"\n\n*{'; '.join(told)}*\n"
+
+
+def _keys(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _names(names: str | None) -> list[str]:
+    return [] if names is None else [name.strip() for name in names.split(",")]
+
+
+def _at(row: Row, path: str) -> Any:
+    """row["ratio"]["pure-ldp"] for "ratio.pure-ldp"; None where there is none."""
+    found: Any = row
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _plain(value: Any, column: str = "") -> str:
+    share = column.endswith("accuracy")
+    if isinstance(value, Mapping) and {"mean", "spread"} <= set(value):
+        return f"{100 * value['mean']:.1f} ± {100 * value['spread']:.1f} %"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list) and value and share:
+        spread = f" ± {100 * statistics.stdev(value):.1f}" if len(value) > 1 else ""
+        return f"{100 * statistics.fmean(value):.1f}{spread} %"
     if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
+        return ", ".join(_plain(item) for item in value)
+    if isinstance(value, float) and share:
+        return f"{100 * value:.1f} %"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(fill(page.read_text()))
