@@ -1,0 +1,85 @@
+"""Parties made from their folders: what runs behind a Flower app, and what `recordwise` commands start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recordwise.errors import InvalidInput
+from recordwise.federation.coordinator import FederatedDistiller
+from recordwise.federation.exchange import Exchange, Node
+from recordwise.federation.identity import identity_key, kept_key
+from recordwise.federation.records import Records
+from recordwise.federation.secure_sum import masks
+from recordwise.federation.settings import CoordinatorFile, ShufflerFile, public_key, read_coordinator, read_silo
+from recordwise.federation.shuffling import ShufflerNode
+from recordwise.federation.silo import Silo
+from recordwise.job import read_settings
+from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Progress, Silent
+from recordwise.report import Summary, summarize
+from recordwise.run import read_source, write_outcome
+
+SILO, SHUFFLER, COORDINATOR = "silo.toml", "shuffler.toml", "coordinator.toml"
+
+
+def node_in(folder: Path) -> Node:
+    """The silo or the shuffler whose folder this is."""
+    if (folder / SILO).exists():
+        told = read_silo(folder / SILO)
+        identity = kept_key(folder / "identity.key", identity_key())
+        return Silo(
+            told.name,
+            identity,
+            folder / "state",
+            told.rules(folder),
+            lambda: Records.of(read_source(told.records, "records")),
+        )
+    if (folder / SHUFFLER).exists():
+        mixer = read_settings(folder / SHUFFLER, ShufflerFile)
+        peers = {name: public_key(f"peers.{name}", key) for name, key in mixer.peers.items()}
+        identity, key = kept_key(folder / "identity.key", identity_key()), shuffler_key(folder)
+        return ShufflerNode(mixer.name, identity, key, folder / "state", peers)
+    raise InvalidInput(f"{folder} must hold {SILO} or {SHUFFLER}, it holds neither")
+
+
+def shuffler_key(folder: Path) -> bytes:
+    return kept_key(folder / "sealing.key", masks.fresh_key())
+
+
+def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
+    """Carry a federated run out; killed at any point, it goes on when it is run again."""
+    told = read_coordinator(folder / COORDINATOR)
+    public = read_source(told.public, "public")
+    test = read_source(told.test, "test") if told.test else None
+    distiller = FederatedDistiller(
+        epsilon=told.privacy.epsilon,
+        delta=told.privacy.delta,
+        neighbours=told.privacy.neighbours,
+        trust=told.privacy.trust,
+        mechanism=told.privacy.mechanism,
+        ledger=_ledger(told),
+        budget=told.privacy.budget,
+        run_dir=told.out,
+        progress=progress or Silent(),
+        **told.method.model_dump(),
+    )
+    distiller.fit_silos(public.samples, told.federation.company(), exchange)
+    accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
+    summary = summarize(distiller, public.samples, name=told.name, test_accuracy=accuracy)
+    write_outcome(told.out, distiller, summary)
+    return summary
+
+
+def _ledger(told: CoordinatorFile) -> str:
+    """The coordinator's ledger, with its budget open: by default for exactly what the run may cost."""
+    privacy = told.privacy
+    assert privacy.ledger is not None
+    ledger = Ledger.open(privacy.ledger)
+    if privacy.budget not in [budget.name for budget in ledger.budgets()]:
+        ledger.open_budget(
+            privacy.budget,
+            epsilon=privacy.epsilon if privacy.budget_epsilon is None else privacy.budget_epsilon,
+            delta=privacy.delta if privacy.budget_epsilon is None else privacy.budget_delta,
+            neighbours=privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
+        )
+    return privacy.ledger

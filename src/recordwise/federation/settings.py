@@ -1,0 +1,180 @@
+"""What a coordinator, a silo and a shuffler write down about themselves, each in one file.
+
+coordinator.toml
+
+    name = "trees"
+    [public]
+    path = "pool.npz"
+    [privacy]
+    epsilon = 1.0
+    trust = "distributed"
+    [method]
+    classes = ["oak", "ash", "elm"]
+    [federation]
+    threshold = 2
+    records = [80, 120]               # at least, at most, over all silos
+    [federation.silos]                # public identities, from `recordwise silo init`
+    north = "…"
+
+silo.toml
+
+    name = "north"
+    [records]
+    path = "records.parquet"
+    labels = "tree"
+    [policy]
+    epsilon = 2.0                     # the cap
+    trust = "distributed"
+    [peers]                           # identities learned from the other silos themselves
+    south = "…"
+
+Paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from recordwise.errors import InvalidInput
+from recordwise.federation.coordinator import Company
+from recordwise.federation.identity import KEY_BYTES
+from recordwise.federation.policy import Policy
+from recordwise.job import Method, Privacy, Section, Source, read_settings
+from recordwise.privacy.guarantee import Neighbours, Trust, exact
+
+Known = tuple[str, bytes, bytes]
+
+
+class ShufflerSection(Section):
+    """The shuffler as silos and coordinator know it."""
+
+    name: str
+    identity: str
+    key: str
+
+    def known(self) -> Known:
+        return self.name, public_key("shuffler.identity", self.identity), public_key("shuffler.key", self.key)
+
+
+class FederationSection(Section):
+    """Whom the coordinator asks."""
+
+    silos: dict[str, str]
+    threshold: int
+    records: tuple[int, int]
+    colluding: int = 0
+    timeout: float = 300.0
+    patience: float = 600.0
+    shuffler: ShufflerSection | None = None
+
+    def company(self) -> Company:
+        return Company(
+            roster={name: public_key(f"federation.silos.{name}", key) for name, key in self.silos.items()},
+            threshold=self.threshold,
+            records=self.records,
+            colluding=self.colluding,
+            timeout=self.timeout,
+            patience=self.patience,
+            shuffler=None if self.shuffler is None else self.shuffler.known(),
+        )
+
+
+class CoordinatorFile(Section):
+    """One run over silos."""
+
+    name: str = "federation"
+    out: Path = Path("run")
+    public: Source
+    test: Source | None = None
+    privacy: Privacy
+    method: Method
+    federation: FederationSection
+
+
+class PolicySection(Section):
+    """A silo's rules; the names are `Policy`'s."""
+
+    epsilon: float
+    delta: float = 0.0
+    neighbours: Literal["replace", "add-remove"] = "replace"
+    trust: Literal["central", "distributed", "local", "shuffle"] = "distributed"
+    min_participants: int = 2
+    colluding: int = 0
+    pool: str | None = None
+    always: bool = False
+    budget: str = "default"
+    ledger: str | None = None
+
+
+class SiloFile(Section):
+    """A silo."""
+
+    name: str
+    records: Source
+    policy: PolicySection
+    peers: dict[str, str] = Field(default_factory=dict)
+    shuffler: ShufflerSection | None = None
+
+    def rules(self, folder: Path) -> Policy:
+        told = self.policy
+        ledger = told.ledger
+        if ledger is not None and "://" not in ledger:
+            ledger = str(folder / ledger)
+        return Policy(
+            epsilon=exact(told.epsilon),
+            delta=exact(told.delta),
+            neighbours=Neighbours(told.neighbours),
+            trust=Trust(told.trust),
+            min_participants=told.min_participants,
+            colluding=told.colluding,
+            pool=told.pool,
+            always=told.always,
+            budget=told.budget,
+            ledger=ledger,
+            peers={name: public_key(f"peers.{name}", key) for name, key in self.peers.items()},
+            shuffler=None if self.shuffler is None else self.shuffler.known(),
+        )
+
+
+class ShufflerFile(Section):
+    """A shuffler."""
+
+    name: str
+    peers: dict[str, str]
+
+
+def read_coordinator(path: Path) -> CoordinatorFile:
+    told, folder = read_settings(path, CoordinatorFile), path.resolve().parent
+
+    def absolute(source: Source | None) -> Source | None:
+        return source and source.model_copy(update={"path": folder / source.path})
+
+    ledger = told.privacy.ledger or "ledger.sqlite"
+    place = ledger if "://" in ledger else str(folder / ledger)
+    return told.model_copy(
+        update={
+            "out": folder / told.out,
+            "public": absolute(told.public),
+            "test": absolute(told.test),
+            "privacy": told.privacy.model_copy(update={"ledger": place}),
+        }
+    )
+
+
+def read_silo(path: Path) -> SiloFile:
+    told, folder = read_settings(path, SiloFile), path.resolve().parent
+    return told.model_copy(update={"records": told.records.model_copy(update={"path": folder / told.records.path})})
+
+
+def public_key(name: str, digits: str) -> bytes:
+    """A public key that somebody wrote down."""
+    try:
+        key = bytes.fromhex(digits)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {digits!r}") from error
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {len(digits)}")
+    return key
