@@ -29,6 +29,7 @@ MARK = re.compile(
 OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
 FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
 SOURCE = ("command", "date", "hardware", "versions")
+LARGE = ((1e9, "billion"), (1e6, "million"))
 HIDDEN = {*SOURCE, "revision", "seeds"}
 
 Row = Mapping[str, Any]
@@ -144,21 +145,26 @@ def _at(row: Row, path: str) -> Any:
 def _plain(value: Any, column: str = "") -> str:
     share = column.endswith("accuracy")
     if isinstance(value, Mapping) and {"mean", "spread"} <= set(value):
-        return f"{100 * value['mean']:.1f} ± {100 * value['spread']:.1f} %"
+        return _percent(value["mean"], value["spread"])
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
     if isinstance(value, list) and value and share:
-        spread = f" ± {100 * statistics.stdev(value):.1f}" if len(value) > 1 else ""
-        return f"{100 * statistics.fmean(value):.1f}{spread} %"
+        return _percent(statistics.fmean(value), statistics.stdev(value) if len(value) > 1 else None)
     if isinstance(value, list):
         return ", ".join(_plain(item) for item in value)
     if isinstance(value, float) and share:
-        return f"{100 * value:.1f} %"
+        return _percent(value, None)
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        large = next(((unit, f" {name}") for unit, name in LARGE if abs(value) >= unit), (1, ""))
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value / large[0]:.3g}{large[1]}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)
+
+
+def _percent(mean: float, spread: float | None) -> str:
+    shown = f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+    return f"{shown} %".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,327 @@
+"""The documentation says what is: its examples run, its commands and files exist, its numbers are the measured ones."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from recordwise import cli
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+FENCE = re.compile(
+    r"(?:<!-- exit code: (?P<code>\d+) -->\n)?^```(?P<kind>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
+    r"(?P<body>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+LIMIT = 30_000  # characters: a page longer than this is two pages
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "scripts" / "docs_hooks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(page: Path, *kinds: str) -> list[re.Match[str]]:
+    return [block for block in FENCE.finditer(page.read_text()) if not kinds or block["kind"] in kinds]
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def environment() -> dict[str, str]:
+    """That of a user whose `recordwise` is the one under test."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "NO_MKDOCS_2_WARNING": "1"}
+
+
+def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Do what a page says, block by block, in a folder; the names its Python leaves behind."""
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python", "shell", "toml"):
+        if block["kind"] == "toml":
+            (folder / block["title"]).write_text(block["body"])
+        elif block["kind"] == "python":
+            exec(compile(block["body"], f"{page.name}, as Python", "exec"), names)
+        else:
+            for line in block["body"].splitlines():
+                assert exit_code(line, monkeypatch) == int(block["code"] or 0), line
+    return names
+
+
+def exit_code(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Of a `recordwise` command, run in this process, because starting one for each takes longer than the commands."""
+    words = shlex.split(line)
+    assert words[0] == "recordwise", line
+    monkeypatch.setattr(sys, "argv", words)
+    try:
+        cli.main()
+    except SystemExit as done:
+        return int(done.code or 0)
+    return 0
+
+
+def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = follow(DOCS / "tutorial.md", tmp_path, monkeypatch)
+    assert names["model"].guarantee_.private
+    assert names["model"].score(names["held_out"]["X"], names["held_out"]["y"]) > 0.75  # mean 0.92, deviation 0.02
+    table = (DOCS / "tutorial.md").read_text().split("then holds")[1].split("Killed")[0]
+    for file in re.findall(r"`([\w.-]+)`", table):
+        assert (tmp_path / "runs" / "job" / file).exists(), file
+    assert "<html" in (tmp_path / "digits.html").read_text() and (tmp_path / "page.html").exists()
+
+
+def test_the_example_of_the_readme_runs_and_prints_what_is_printed_below_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (example,) = blocks(ROOT / "README.md", "python")
+    assert len(example["body"].strip().splitlines()) == 10
+    exec(compile(example["body"], "README.md", "exec"), {})
+    accuracy, statement = capsys.readouterr().out.strip().split("\n")
+    assert float(accuracy) > 0.75  # mean 0.92, deviation 0.02
+    quoted = " ".join(line.removeprefix("> ") for line in readme.splitlines() if line.startswith("> "))
+    assert quoted == statement
+    assert statement in " ".join((DOCS / "privacy-officer.md").read_text().replace("\n> ", " ").split())
+
+
+def test_what_the_readme_shows_of_results_is_what_was_measured(hooks: ModuleType) -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert hooks.FILLED.search(readme), "the README shows no measured result"
+    assert hooks.fill(readme) == readme, "run: python scripts/docs_hooks.py README.md"
+
+
+def test_the_readme_has_its_parts_in_order() -> None:
+    readme = (ROOT / "README.md").read_text()
+    parts = ["```python", "make demo", "make test", "## What is protected", "## What is not protected", "## Layout"]
+    places = [readme.index(part) for part in parts]
+    assert places == sorted(places)
+    first = readme.split("\n\n")[1]
+    assert first.count(".") == 1 and len(first) < 160  # one sentence
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_marks_resolve_to_committed_results(page: Path, hooks: ModuleType) -> None:
+    shown = hooks.on_page_markdown(page.read_text())
+    assert not re.search(r"<!-- (results|value|other|commands)", shown) or page.name == "README.md"
+
+
+def test_a_mark_that_means_nothing_is_an_error(hooks: ModuleType) -> None:
+    for wrong in (
+        "<!-- results: benchmarks/nothing -->",
+        "<!-- results: experiments/adult where: s=7 -->",
+        "<!-- results: experiments/adult only: speed -->",
+        "<!-- value: experiments/adult only: s -->",
+    ):
+        with pytest.raises((ValueError, OSError)):
+            hooks.on_page_markdown(wrong)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_a_page_names_no_machine(page: Path) -> None:
+    text = page.read_text()
+    assert not re.search(r"(?<![\w.])/(work|root|home|tmp|Users|mnt)\b", text)
+    assert not re.search(r"\.\./shared|localhost:\d|SPEC\.md|DESIGN\.md|STYLE\.md|STACK\.md", text)
+    assert len(text) < LIMIT
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Code, in blocks and in lines, one command each."""
+    for block in FENCE.finditer(text):
+        yield from block["body"].splitlines()
+    yield from re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_commands_exist(page: Path) -> None:
+    from typer.main import get_command
+
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for command in _commands(page.read_text()):
+        words = command.split("#")[0].split()
+        match words:
+            case ["make", target, *_] if re.fullmatch(r"[a-z-]+", target):
+                assert target in targets, command
+            case ["python" | ".venv/bin/python", "-m", module, *_]:
+                assert importlib.util.find_spec(module), command
+            case ["python", script, *_] if script.endswith(".py"):
+                assert (ROOT / script).exists(), command
+            case ["recordwise", *rest]:
+                _follow_command(get_command(cli.app), rest, command)
+
+
+def _follow_command(found: Any, words: list[str], command: str) -> None:
+    for word in words:
+        if word.startswith("-"):
+            flag = word.split("=")[0]
+            assert flag == "--help" or any(flag in option.opts for option in found.params), command
+        elif hasattr(found, "commands") and word.isidentifier() and not word.isupper():
+            assert word in found.commands, command
+            found = found.commands[word]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_files_and_names_exist(page: Path) -> None:
+    text = page.read_text()
+    for path in re.findall(r"`((?:src|tests|docs|examples|experiments|benchmarks|scripts)/[\w./-]*)`", text):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:privacy|votes|protocols|labels|encoders|queries|data)/[\w/]*\.py)`", text):
+        assert (ROOT / "src" / "recordwise" / path).exists(), path
+    for name in re.findall(r"`(recordwise(?:\.\w+)+)`", text):
+        pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_examples_parse_and_their_imports_resolve(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block["body"])):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recordwise"):
+                module = importlib.import_module(node.module or "")
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{page.name}: {node.module}.{alias.name}"
+
+
+def test_the_layout_in_the_readme_is_the_tree() -> None:
+    layout = blocks(ROOT / "README.md", "")[-1]["body"]
+    for name in re.findall(r"\b(\w+/|\w+\.py)\s", layout.split("docs/")[0].split("\n", 1)[1]):
+        assert (ROOT / "src" / "recordwise" / name).exists(), name
+
+
+def test_the_job_file_page_lists_every_key_with_its_default() -> None:
+    from recordwise import job
+
+    text = (DOCS / "job-file.md").read_text()
+    sections = {
+        "## Top level": job.JobFile,
+        "## A source": job.Source,
+        "## `[privacy]`": job.Privacy,
+        "## `[method]`": job.Method,
+    }
+    for heading, model in sections.items():
+        section = text.split(heading)[1].split("\n## ")[0]
+        told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
+        for key, field in model.model_fields.items():
+            expected = (
+                "required"
+                if field.is_required()
+                else "its defaults"
+                if field.default_factory
+                else "none"
+                if field.default is None
+                else f'`"{field.default}"`'
+                if isinstance(field.default, str)
+                else f"`{field.default}`"
+            )
+            assert told.pop(key, "absent") == expected, f"{heading} {key}"
+        assert not told, f"{heading} has keys that no job has: {sorted(told)}"
+
+
+def test_the_job_file_page_names_every_mechanism_decoder_encoder_and_student() -> None:
+    from recordwise.encoders import spec as encoders
+    from recordwise.labels import DECODERS
+    from recordwise.protocols.terms import MECHANISMS
+    from recordwise.students import spec as students
+
+    text = (DOCS / "job-file.md").read_text()
+    for name in {*(name for names in MECHANISMS.values() for name in names), *DECODERS}:
+        assert name in text, name
+    for name in (*encoders._BY_NAME, *students._BY_NAME):
+        assert f'`"{name}"`' in text, name
+
+
+def test_the_job_file_of_the_page_is_a_job_file(tmp_path: Path) -> None:
+    from recordwise.job import read_job
+
+    (block,) = blocks(DOCS / "job-file.md", "toml")
+    (tmp_path / block["title"]).write_text(block["body"])
+    assert read_job(tmp_path / block["title"]).privacy.epsilon == 0.5
+
+
+def test_the_ratios_of_noise_between_trusts_are_those_of_the_protocols() -> None:
+    """A row of docs/concepts/method.md: 30,000 records, s = C = 10, k = 1, replace-one, delta 1e-6 if any."""
+    from fractions import Fraction
+
+    from recordwise.privacy.guarantee import Trust
+    from recordwise.protocols.terms import Terms
+    from recordwise.votes import Ballot
+
+    ballot, records = Ballot(num_queries=10, num_classes=10), 30_000
+
+    def noise(epsilon: str, trust: Trust, mechanism: str = "auto", delta: str = "0") -> float:
+        terms = Terms(epsilon=Fraction(epsilon), delta=Fraction(delta), trust=trust, mechanism=mechanism)
+        return terms.protocols(ballot, records)[0].noise_std(records)
+
+    row = next(line for line in (DOCS / "concepts/method.md").read_text().splitlines() if "noise of a cell" in line)
+    several, one_low, one_high, local_low, local_high = (
+        float(number) for number in re.findall(r"[\d.]+", row.split("|", 3)[3].split("|", 1)[1])
+    )
+    for epsilon, one, local in (("0.1", one_low, local_high), ("1", one_high, local_low)):
+        central = noise(epsilon, Trust.CENTRAL)
+        assert noise(epsilon, Trust.SHUFFLE, "multi-message", "1e-6") / central == pytest.approx(several, abs=0.05)
+        assert noise(epsilon, Trust.SHUFFLE, "collision", "1e-6") / central >= one - 0.05
+        assert noise(epsilon, Trust.LOCAL) / central == pytest.approx(local, abs=0.55)
+
+
+def test_the_site_builds_without_a_warning_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(built) >= len(PAGES)
+    for page in built:
+        text = page.read_text()
+        loaded = re.findall(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=\"?(https?://[^\"\s>]+)", text)
+        assert not loaded, f"{page.name} loads {loaded}"
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_multi_constructor("!", lambda *_: None)
+    Loader.add_multi_constructor("tag:", lambda *_: None)
+
+    def files(entry: Any) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+            yield from files(part)
+
+    listed = list(files(yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"]))
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_links_between_files_of_the_repository_hold(page: Path) -> None:
+    """What a reader follows without building the site."""
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", FENCE.sub("", page.read_text())):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
