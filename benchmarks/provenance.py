@@ -103,5 +103,5 @@ def _command() -> str:
     """The command that repeats this run, without the paths of this machine."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
-    start = f"python -m {spec.name}" if spec else f"python {Path(sys.argv[0]).name}"
+    start = f"python -m {spec.name.removesuffix('.__main__')}" if spec else f"python {Path(sys.argv[0]).name}"
     return " ".join([start, *map(shlex.quote, sys.argv[1:])])
