@@ -2,6 +2,7 @@
 
     <!-- results: benchmarks/noise -->        a table of the file's rows
     <!-- results: experiments/adult where: k=1, epsilon=0.5 only: s, test_accuracy -->
+    <!-- results: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->    epsilon down, s across
     <!-- value: benchmarks/local where: name=server decodes only: ratio.pure-ldp -->      one number, in a sentence
     <!-- other results: benchmarks -->        a table for each file that the page's other marks leave out
     <!-- commands -->                         every command of the shell, with its options
@@ -24,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(
     r"<!-- (?P<kind>results|value): (?P<room>benchmarks|experiments)/(?P<name>[a-z0-9_-]+)"
-    r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))? -->"
+    r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))?(?: by: (?P<by>.+?))? -->"
 )
 OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
 FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
@@ -90,6 +91,8 @@ def shown(mark: re.Match[str]) -> str:
     columns = _names(mark["only"]) or [key for key in _keys(rows) if key not in HIDDEN]
     if not rows or not all(any(_at(row, column) is not None for row in rows) for column in columns):
         raise ValueError(f"results/{mark['name']}.json has nothing to show for {mark[0]}")
+    if mark["by"]:
+        return _crossed(rows, columns, common, *mark["by"].split(" / "))
     if mark["kind"] == "results":
         return _table(rows, columns, common, spared=not mark["only"])
     if len(rows) != 1 or len(columns) != 1:
@@ -119,11 +122,36 @@ def _table(rows: list[Row], columns: list[str], common: Row, *, spared: bool) ->
     lines = ["| " + " | ".join(column.replace("_", " ") for column in columns) + " |", "|" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(_plain(_at(row, column), column) for column in columns) + " |" for row in rows]
     told = [f"{column.replace('_', ' ')}: {value}" for column, value in same.items() if value]
+    return "\n".join(lines) + f"\n\n*{'; '.join([*told, *_source(rows, common)])}*\n"
+
+
+def _crossed(rows: list[Row], cells: list[str], common: Row, down: str, across: str) -> str:
+    """A table with a line for each value of `down` and a column for each value of `across`, names joined by +."""
+
+    def place(row: Row, names: str) -> str:
+        values = {name: _at(row, name) for name in names.split("+")}
+        return ", ".join(
+            value if isinstance(value, str) else f"{name} {_plain(value)}" for name, value in values.items()
+        )
+
+    heads = list(dict.fromkeys(place(row, across) for row in rows))
+    found = {(place(row, down), place(row, across)): row for row in rows}
+    if len(found) != len(rows):
+        raise ValueError(f"{down} and {across} do not tell all rows apart")
+    lines = [f"| | {' | '.join(heads)} |", "|" + " --- |" * (len(heads) + 1)]
+    for name in dict.fromkeys(place(row, down) for row in rows):
+        shown = [", ".join(_plain(_at(found.get((name, head), {}), cell), cell) for cell in cells) for head in heads]
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+    what = ", ".join(cell.replace("_", " ") for cell in cells)
+    return "\n".join(lines) + f"\n\n*{'; '.join([what, *_source(rows, common)])}*\n"
+
+
+def _source(rows: list[Row], common: Row) -> list[str]:
+    """How the rows came about."""
     seeds = {len(row["seeds"]) for row in rows if isinstance(row.get("seeds"), list)}
-    told += [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} seeds"] if seeds else []
+    told = [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} seeds"] if seeds else []
     source = {key: rows[0].get(key, common.get(key)) for key in SOURCE}
-    told += [f"{key}: {_plain(value)}" for key, value in source.items() if value]
-    return "\n".join(lines) + f"\n\n*{'; '.join(told)}*\n"
+    return told + [f"{key}: {_plain(value)}" for key, value in source.items() if value]
 
 
 def _keys(rows: Iterable[Row]) -> list[str]:
