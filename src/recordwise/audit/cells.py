@@ -37,15 +37,17 @@ def table(ballot: Ballot, record: Record | None) -> NDArray[np.int64]:
 
 
 def crowd(ballot: Ballot, scale: float) -> NDArray[np.int64]:
-    """(s, C) the other records' votes that make a choice per query tell most: two classes one vote apart, far ahead.
+    """(s, C) the other records' votes that make a choice per query tell most: two classes far ahead of the rest.
 
-    With two classes at a gap g the class behind is chosen with probability e^(-g/scale) / 2, so every vote for either
-    class costs exactly 1/scale, in one direction or the other.
+    With two classes at a gap g the class behind is chosen with probability e^(-g/scale) / 2, so a vote that opens or
+    closes a gap costs exactly 1/scale. The two are one vote apart where the second of two records closes the gap (the
+    last queries of the ballot), and level where the first one opens it.
     """
     depth = min(math.ceil(DEPTH * scale), MOST_DEPTH)
     counts = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
     counts[:, -1] += depth
-    counts[:, 0] = depth + 1
+    counts[:, 0] = depth
+    counts[-ballot.votes_per_record :, 0] += 1
     return counts
 
 

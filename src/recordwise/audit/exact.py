@@ -77,7 +77,7 @@ def _(protocol: CentralPermuteAndFlip, pair: Pair, parties: int | None) -> Exact
     before, after = (choice_log_probabilities(others + table(ballot, side), scale) for side in pair.sides())
     ratios = before - after
     worst = max(float(ratios.max(axis=1).sum()), float((-ratios).max(axis=1).sum()))
-    return worst, "the law of every query's choice, two classes one vote apart"
+    return worst, "the law of every query's choice, two classes level or one vote apart"
 
 
 @exact_epsilon.register

@@ -138,7 +138,8 @@ def _run(
             def replayed(number: int, queries: Any, protocol: Protocol[Any], till: Any) -> Release:
                 protocols.append(protocol)
                 fresh = gather(number, queries, protocol, till)
-                kept[number] = releases.get(number, fresh)
+                first = releases.get(number, fresh)
+                kept[number] = first if first.ballot == fresh.ballot else fresh  # another ballot is a finding by itself
                 return kept[number]
 
             return super()._distil(X_public, replayed, **settings)

@@ -150,7 +150,7 @@ def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int 
 def _(
     protocol: CentralPermuteAndFlip, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
 ) -> Floats:
-    """Every block of queries is a view: which classes were chosen, two of them having been one vote apart."""
+    """Every block of queries is a view: which classes were chosen, two of them being level or nearly so."""
     ballot, scale = protocol.ballot, float(protocol.scale)
     others = crowd(ballot, scale)
     before, after = (choice_log_probabilities(others + table(ballot, record), scale) for record in pair.sides())

@@ -1,0 +1,189 @@
+"""Protocols that break their promise, each in one way; they claim what the healthy ones claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from recordwise.privacy.flood import Flood
+from recordwise.privacy.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Noise,
+    PolyaDifference,
+    Real,
+    exp,
+    permutation,
+    permute_and_flip,
+)
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.distributed import DistributedLaplace, ModularSum, Share
+from recordwise.protocols.local import Answers, Collision, LocalMechanism, RandomizedResponse, UnaryEncoding
+from recordwise.protocols.local.channel import Channel
+from recordwise.protocols.local.indicator import Indicator
+from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
+from recordwise.tally import Choices, Tally
+from recordwise.votes.ballot import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfScaleLaplace(CentralLaplace):
+    """Says so."""
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(super().law.scale / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretlyHalfScaleLaplace(CentralLaplace):
+    """States the right law and draws from another."""
+
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Tally:
+        total = self._total(messages)
+        noisy = total + DiscreteLaplace(self.law.scale / 2).sample(total.shape, noise)
+        return Tally(self.ballot, self.guarantee, noisy.astype(np.float64), self.law)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedNoiseLaplace(CentralLaplace):
+    """Adds the right noise, but the same to a whole row."""
+
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Tally:
+        total = self._total(messages)
+        noisy = total + self.law.sample((len(total), 1), noise)
+        return Tally(self.ballot, self.guarantee, noisy.astype(np.float64), self.law)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfScaleFlip(CentralPermuteAndFlip):
+    """Says so."""
+
+    @property
+    def scale(self) -> Fraction:
+        return super().scale / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretlyHalfScaleFlip(CentralPermuteAndFlip):
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Choices:
+        chosen = permute_and_flip(self._total(messages), self.scale / 2, noise)
+        return Choices(self.ballot, self.guarantee, chosen, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfDeviationGaussian(CentralGaussian):
+    @property
+    def law(self) -> DiscreteGaussian:
+        return DiscreteGaussian(super().law.sigma2 / 4)
+
+    @property
+    def guarantee(self) -> Any:
+        return CentralGaussian(ballot=self.ballot, neighbours=self.neighbours, rho=self.rho, delta=self.delta).guarantee
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSidedResponse(RandomizedResponse):
+    """Flips with probability 1 / (e^(epsilon/c) + 1): the 2 is missing."""
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        kept = exp(self.epsilon / self.ballot.cells_per_record)
+        return Indicator(hit=kept / (kept + 1), miss=1 / (kept + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetfulUnaryEncoding(UnaryEncoding):
+    """Spends the whole epsilon on each of its votes."""
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        return UnaryEncoding(ballot=replace(self.ballot, votes_per_record=1), epsilon=self.epsilon).indicator
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdedChannel(Channel):
+    """Takes more points than the one its probabilities are made for."""
+
+    @cached_property
+    def hot(self) -> Real:
+        raised = exp(self.epsilon)
+        return self.capacity * raised / (raised + (self.buckets - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdedCollision(Collision):
+    """Sends |V| = 2 points with the probabilities for c = 1."""
+
+    @cached_property
+    def channel(self) -> Channel:
+        right = super().channel
+        return CrowdedChannel(
+            domain=right.domain,
+            capacity=right.capacity,
+            epsilon=right.epsilon,
+            buckets=right.buckets,
+            independence=right.independence,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThinShares(DistributedLaplace):
+    """Every party adds half of its share."""
+
+    def client(self, votes: Votes, noise: Noise) -> Share:
+        counts = votes.counts()
+        share = PolyaDifference(Fraction(1, 2 * self.survivors), self.scale).sample(counts.shape, noise)
+        return Share((counts + share).astype(np.uint64) & self._mask, private=noise.private)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyNumberOfShares(DistributedLaplace):
+    """Releases whatever arrived."""
+
+    def release(self, total: ModularSum) -> Tally:
+        released = super().release(replace(total, participants=max(total.participants, self.survivors)))
+        return replace(released, law=self.law(total.participants))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpatientShuffler(ShuffleSingle):
+    """Releases whatever arrived."""
+
+    def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
+        every = np.concatenate([answers.bodies for answers in messages])
+        return Answers(every[permutation(len(every), noise)], private=noise.private)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleShuffler(ShuffleSingle):
+    """Counts the messages and passes them on in the order in which they came."""
+
+    def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
+        every = list(messages)
+        super().shuffle(every, noise)
+        return Answers(np.concatenate([answers.bodies for answers in every]), private=noise.private)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisticShuffle(ShuffleSingle):
+    """Takes amplification for granted: ten times epsilon for each message, however few senders there are."""
+
+    @cached_property
+    def local(self) -> LocalMechanism:
+        return MECHANISMS[self.mechanism](ballot=self.ballot, epsilon=10 * self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryFlood(ShuffleMulti):
+    """Leaves the cancelling messages out: a cell without positive messages had no vote."""
+
+    @cached_property
+    def flood(self) -> Flood:
+        return Flood(Fraction(1), Fraction(1, 50))
