@@ -102,7 +102,9 @@ def shown(mark: re.Match[str]) -> str:
 
 def _others(room: str, named: set[tuple[str, str]]) -> str:
     names = sorted(file.stem for file in (ROOT / room / "results").glob("*.json"))
-    return "\n\n".join(f"## {name}\n\n<!-- results: {room}/{name} -->" for name in names if (room, name) not in named)
+    return "\n\n".join(
+        f"## {_title(name)}\n\n<!-- results: {room}/{name} -->" for name in names if (room, name) not in named
+    )
 
 
 def _read(room: str, name: str) -> tuple[list[Row], Row]:
@@ -119,7 +121,10 @@ def _table(rows: list[Row], columns: list[str], common: Row, *, spared: bool) ->
         if spared and len(rows) > 1 and len({_plain(_at(row, column), column) for row in rows}) == 1
     }
     columns = [column for column in columns if column not in same]
-    lines = ["| " + " | ".join(column.replace("_", " ") for column in columns) + " |", "|" + " --- |" * len(columns)]
+    lines = [
+        "| " + " | ".join(re.sub(r"[_.]", " ", column) for column in columns) + " |",
+        "|" + " --- |" * len(columns),
+    ]
     lines += ["| " + " | ".join(_plain(_at(row, column), column) for column in columns) + " |" for row in rows]
     told = [f"{column.replace('_', ' ')}: {value}" for column, value in same.items() if value]
     return "\n".join(lines) + f"\n\n*{'; '.join([*told, *_source(rows, common)])}*\n"
@@ -154,6 +159,10 @@ def _source(rows: list[Row], common: Row) -> list[str]:
     return told + [f"{key}: {_plain(value)}" for key, value in source.items() if value]
 
 
+def _title(name: str) -> str:
+    return re.sub(r"[_.-]", " ", name).capitalize()
+
+
 def _keys(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row))
 
@@ -185,7 +194,9 @@ def _plain(value: Any, column: str = "") -> str:
     if isinstance(value, float):
         large = next(((unit, f" {name}") for unit, name in LARGE if abs(value) >= unit), (1, ""))
         return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value / large[0]:.3g}{large[1]}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
         return f"{value:,}"
     return "" if value is None else str(value)
 
