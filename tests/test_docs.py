@@ -16,10 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from recordwise import cli
+from recordwise.streams import stream
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -207,6 +209,57 @@ def test_examples_parse_and_their_imports_resolve(page: Path) -> None:
                 module = importlib.import_module(node.module or "")
                 for alias in node.names:
                     assert hasattr(module, alias.name), f"{page.name}: {node.module}.{alias.name}"
+
+
+def given(page: str, folder: Path) -> dict[str, Any]:
+    """What a page of the concepts takes as given: names its examples use and do not make, and files."""
+    from sklearn.datasets import load_digits
+
+    from recordwise.votes import Ballot, Votes, cast_votes
+
+    rng = stream(0, "docs", page)
+    digits = load_digits()
+    images, labels, pool = digits.data[:1000], digits.target[:1000], digits.data[1000:]
+
+    def votes(ballot: Ballot, number: int) -> Votes:
+        points = rng.normal(size=(ballot.num_queries, 4))
+        return cast_votes(rng.normal(size=(number, 4)), rng.integers(10, size=number), points, ballot)
+
+    small = Ballot(num_queries=10, num_classes=10)
+    match page:
+        case "data.md":
+            import pandas as pd
+
+            table = pd.DataFrame({"age": rng.normal(size=20), "diagnosis": ["flu", "cold"] * 10})
+            table.to_parquet(folder / "records.parquet")
+            table[["age"]].add(9).to_parquet(folder / "pool.parquet")
+            return {}
+        case "decoding.md":
+            return {"pool": pool, "records": images, "classes": labels}
+        case "distributed.md":
+            return {"ballot": small, "held": [votes(small, 50) for _ in range(10)]}
+        case "local.md":
+            return {"votes": votes(Ballot(num_queries=100, num_classes=10), 1)}
+        case "queries.md":
+            return {"pool_vectors": pool}
+        case "shuffle.md":
+            return {"votes": votes(small, 30_000)}
+        case "students.md":
+            return {"images": images, "labels": labels, "pool": pool}
+        case "votes.md":
+            np.save(folder / "vectors.npy", images)
+            return {"queries": pool[:20], "vectors": images, "labels": labels, "pool_vectors": pool}
+    return {}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in sorted((DOCS / "concepts").glob("*.md")) if blocks(page, "python")], ids=named
+)
+def test_the_examples_of_a_concept_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = given(page.name, tmp_path)
+    for block in blocks(page, "python"):
+        exec(compile(block["body"], page.name, "exec"), names)
 
 
 def test_the_layout_in_the_readme_is_the_tree() -> None:
