@@ -1,7 +1,7 @@
 """CIFAR-10: learn from the 30,000 images of the pool alone.
 
     python -m experiments.cifar10 represent --seed 11      # about nine minutes of one H200
-    python -m experiments.labelling cifar10 --seed 11      # on a CPU, from the committed features
+    python -m experiments.labelling cifar10 --seeds 11 --released runs/cifar10-11/released.npz  # on a CPU
     python -m experiments.cifar10 teach --seed 11 --released runs/cifar10-11/released.npz
 
 The settings were found in an earlier probe that compared variants with labels in hand, on other seeds; they are frozen

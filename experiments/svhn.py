@@ -1,7 +1,7 @@
 """SVHN: learn from 26,000 digits of the training set; the other 47,257 are private, the test set is whole.
 
     python -m experiments.svhn represent --seed 11
-    python -m experiments.labelling svhn --seed 11
+    python -m experiments.labelling svhn --seeds 11 --released runs/svhn-11/released.npz
     python -m experiments.svhn teach --seed 11 --released runs/svhn-11/released.npz
 
 Views never mirror a digit and never turn it far; colours may be anything, inverted ones too. Ten clusters would follow
