@@ -21,10 +21,6 @@ class Record:
     def cells(self, ballot: Ballot) -> frozenset[int]:
         return frozenset(query * ballot.num_classes + label for query in self.queries for label in self.labels)
 
-    def moved(self, queries: int) -> Record:
-        """The same record, `queries` further down the ballot."""
-        return Record(tuple(query + queries for query in self.queries), self.labels)
-
 
 NOTHING = Record()
 

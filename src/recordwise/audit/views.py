@@ -22,11 +22,12 @@ from recordwise.errors import ProtocolFault
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.tally import Tally
-from recordwise.votes.ballot import Ballot, Votes
+from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 Floats = NDArray[np.float64]
 ROWS = 1 << 18  # records, and
@@ -93,8 +94,8 @@ def _(
     """One client with `trials` such records: every record's message is a view."""
     step = max(1, min(ROWS, MESSAGES * 8 // protocol.ballot.num_cells))
     parts = []
-    for start in range(0, trials, step):
-        some = repeated(_data(protocol.ballot, side), min(step, trials - start))
+    for count in _portions(trials, step):
+        some = repeated(_data(protocol.ballot, side), count)
         parts.append(_message_scores(protocol, protocol.client(some, noise).bodies, pair))
     return np.concatenate(parts)
 
@@ -114,15 +115,26 @@ def _(
     """
     local, senders = protocol.local, parties or protocol.senders
     third = bystander(protocol.ballot)
-    others = repeated(as_votes(protocol.ballot, [third]), senders - 1)
-    found = np.empty((trials, 2))
-    for trial in range(trials):
-        messages = [protocol.client(_data(protocol.ballot, side), noise), protocol.client(others, noise)]
-        bodies = protocol.shuffle(messages, noise).bodies
+    votes, others = _data(protocol.ballot, side), as_votes(protocol.ballot, [third])
+    parts = []
+    for count in _portions(trials, max(1, ROWS // senders)):
+        own, theirs = (
+            protocol.client(repeated(records, times), noise).bodies
+            for records, times in ((votes, count), (others, count * (senders - 1)))
+        )
+        batches = []
+        for trial in range(count):
+            rest = theirs[trial * (senders - 1) : (trial + 1) * (senders - 1)]
+            messages = [Answers(bodies, private=noise.private) for bodies in (own[trial : trial + 1], rest)]
+            batches.append(protocol.shuffle(messages, noise).bodies)
+        bodies = np.concatenate(batches)
         usual = log_density(local, bodies, third)
-        one, other = (log_density(local, bodies, record or NOTHING) - usual for record in pair.sides())
-        found[trial] = np.logaddexp.reduce(one) - np.logaddexp.reduce(other), one[0] - other[0]
-    return found
+        one, other = (
+            (log_density(local, bodies, record or NOTHING) - usual).reshape(count, senders) for record in pair.sides()
+        )
+        batch = np.logaddexp.reduce(one, axis=1) - np.logaddexp.reduce(other, axis=1)
+        parts.append(np.stack([batch, one[:, 0] - other[:, 0]], axis=1))
+    return np.concatenate(parts)
 
 
 @scores.register(CentralLaplace)
@@ -207,16 +219,21 @@ def _wide(
     """
     ballot: Ballot = protocol.ballot
     most = max(1, min(most_cells // ballot.num_cells, most_blocks, ROWS))
-    done = 0
-    while done < trials:
-        copies = min(most, trials - done)
+    for copies in _portions(trials, most):
         wide = replace(protocol, ballot=replace(ballot, num_queries=copies * ballot.num_queries))
         if side is None and not isinstance(protocol, ShuffleMulti):
-            victims: list[Record] = []
-        else:
-            victims = [(side or NOTHING).moved(copy * ballot.num_queries) for copy in range(copies)]
-        yield wide, as_votes(wide.ballot, victims)
-        done += copies
+            yield wide, as_votes(wide.ballot, [])
+            continue
+        alike = repeated(as_votes(wide.ballot, [side or NOTHING]), copies)
+        start = np.arange(copies, dtype=np.int32)[:, None] * ballot.num_queries
+        yield wide, Votes(wide.ballot, np.where(alike.queries == NOBODY, NOBODY, alike.queries + start), alike.labels)
+
+
+def _portions(total: int, most: int) -> Iterator[int]:
+    """`total` in portions of at most `most`."""
+    while total > 0:
+        yield min(total, most)
+        total -= most
 
 
 def _data(ballot: Ballot, side: Record | None) -> Votes:
