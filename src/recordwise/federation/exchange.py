@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from recordwise.errors import ProtocolFault
+
 if TYPE_CHECKING:
     from flwr.app import Message
     from flwr.serverapp import Grid
@@ -50,6 +52,15 @@ class OverGrid:
 
     def nodes(self) -> list[int]:
         return sorted(self._grid.get_node_ids())
+
+    def awaited(self, count: int, timeout: float) -> list[int]:
+        """The nodes, once there are so many."""
+        end = time.monotonic() + timeout
+        while len(nodes := self.nodes()) < count:
+            if time.monotonic() >= end:
+                raise ProtocolFault(f"{count} nodes must be there, {len(nodes)} are")
+            time.sleep(PAUSE)
+        return nodes
 
     def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
         from flwr.app import ConfigRecord, Message, MessageType, RecordDict

@@ -8,9 +8,17 @@ from recordwise.errors import InvalidInput
 from recordwise.federation.coordinator import FederatedDistiller
 from recordwise.federation.exchange import Exchange, Node
 from recordwise.federation.identity import identity_key, kept_key
-from recordwise.federation.records import Records
+from recordwise.federation.records import Records, Voters
+from recordwise.federation.scale_out import OnRay, ParquetFolder
 from recordwise.federation.secure_sum import masks
-from recordwise.federation.settings import CoordinatorFile, ShufflerFile, public_key, read_coordinator, read_silo
+from recordwise.federation.settings import (
+    CoordinatorFile,
+    ShufflerFile,
+    SiloFile,
+    public_key,
+    read_coordinator,
+    read_silo,
+)
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
 from recordwise.job import read_settings
@@ -32,7 +40,7 @@ def node_in(folder: Path) -> Node:
             identity,
             folder / "state",
             told.rules(folder),
-            lambda: Records.of(read_source(told.records, "records")),
+            lambda: voters(told),
         )
     if (folder / SHUFFLER).exists():
         mixer = read_settings(folder / SHUFFLER, ShufflerFile)
@@ -40,6 +48,17 @@ def node_in(folder: Path) -> Node:
         identity, key = kept_key(folder / "identity.key", identity_key()), shuffler_key(folder)
         return ShufflerNode(mixer.name, identity, key, folder / "state", peers)
     raise InvalidInput(f"{folder} must hold {SILO} or {SHUFFLER}, it holds neither")
+
+
+def voters(told: SiloFile) -> Voters:
+    """A silo's records, in this process or on Ray."""
+    source = told.records
+    if not told.workers:
+        return Records.of(read_source(source, "records"))
+    if source.labels is None:
+        raise InvalidInput("records.labels must name where the records' labels are")
+    engine = OnRay(workers=told.workers, address=told.ray_address)
+    return ParquetFolder(folder=source.path, samples=source.samples, labels=source.labels, engine=engine)
 
 
 def shuffler_key(folder: Path) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,12 @@ from recordwise.federation.plan import Plan
 from recordwise.votes import Ballot, Votes, cast_votes
 
 CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
+
+
+class Voters(Protocol):
+    """Records that can vote, wherever they lie."""
+
+    def votes(self, encoder: Any, queries: NDArray[np.float32], plan: Plan) -> Votes: ...
 
 
 @dataclass(frozen=True, eq=False)

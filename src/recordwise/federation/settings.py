@@ -113,6 +113,8 @@ class SiloFile(Section):
     """A silo."""
 
     name: str
+    workers: int = 0  # above zero, `records` is a folder of Parquet files, voted by so many Ray workers
+    ray_address: str | None = None  # of a running cluster to use instead
     records: Source
     policy: PolicySection
     peers: dict[str, str] = Field(default_factory=dict)

@@ -18,7 +18,7 @@ from recordwise.federation.identity import frame, seal_to, unframe
 from recordwise.federation.journal import Journal
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy
-from recordwise.federation.records import Records
+from recordwise.federation.records import Voters
 from recordwise.federation.replies import Reply, digest_of
 from recordwise.federation.secure_sum import SumClient
 from recordwise.privacy.accountant import total_epsilon
@@ -52,7 +52,7 @@ class Silo:
         identity: bytes,
         folder: Path,
         policy: Policy,
-        records: Callable[[], Records],
+        records: Callable[[], Voters],
     ) -> None:
         self.name, self.policy, self.folder = name, policy, folder
         self._identity, self._records = identity, records

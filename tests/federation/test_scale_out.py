@@ -1,0 +1,101 @@
+"""Votes of records in many Parquet files are the same on one process and on Ray's workers."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from federation.world import CLASSES, blobs
+from recordwise.encoders import encoder_from
+from recordwise.errors import InvalidInput
+from recordwise.federation import carried
+from recordwise.federation.nodes import voters
+from recordwise.federation.plan import Plan
+from recordwise.federation.records import Records
+from recordwise.federation.scale_out import Here, OnRay, ParquetFolder
+from recordwise.federation.settings import PolicySection, SiloFile
+from recordwise.job import Source
+from recordwise.protocols.central import CentralLaplace
+from recordwise.streams import stream
+from recordwise.votes import Ballot, Metric
+
+FILES, ROWS = 5, 40
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    samples, labels = blobs(FILES * ROWS, "parquet")
+    for number in range(FILES):
+        part = slice(number * ROWS, (number + 1) * ROWS)
+        table = pd.DataFrame(samples[part], columns=list("abcd")).assign(tree=labels[part])
+        table.to_parquet(tmp_path / f"part-{number}.parquet")
+    return tmp_path
+
+
+def plan_of(encoder: str) -> tuple[Plan, object, np.ndarray]:
+    pool, _ = blobs(60, "pool")
+    fitted = encoder_from(encoder, pool, seed=0).fit(pool)
+    ballot = Ballot(num_queries=6, num_classes=3, votes_per_record=2)
+    plan = Plan(
+        run="scale",
+        rounds=1,
+        protocol=CentralLaplace(ballot=ballot, epsilon=Fraction(1)),
+        classes=CLASSES,
+        pool="",
+        encoder=carried.to_bytes(fitted),
+        metric=Metric.EUCLIDEAN,
+        roster={"north": bytes(32)},
+        threshold=1,
+    )
+    width = fitted.transform(pool[:1]).shape[1]
+    return plan, fitted, stream(0, "queries").normal(size=(6, width)).astype(np.float32)
+
+
+def test_files_vote_as_one_array_would(folder: Path) -> None:
+    plan, encoder, queries = plan_of("scaler")
+    parts = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(
+        encoder, queries, plan
+    )
+    samples, labels = blobs(FILES * ROWS, "parquet")
+    whole = Records(samples, labels).votes(encoder, queries, plan)
+    assert np.array_equal(parts.queries, whole.queries)
+    assert np.array_equal(parts.labels, whole.labels)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ray leaves sockets to the collector
+@pytest.mark.parametrize("encoder_name", ["pca"])
+def test_two_ray_workers_vote_bit_for_bit_as_one_process(
+    folder: Path, encoder_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path("src").resolve()), os.environ.get("PYTHONPATH", "")]))
+    plan, encoder, queries = plan_of(encoder_name)
+    told = SiloFile(
+        name="north",
+        workers=2,
+        records=Source(path=folder, samples=list("abcd"), labels="tree"),
+        policy=PolicySection(epsilon=1.0),
+    )
+    here = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(
+        encoder, queries, plan
+    )
+    ray = voters(told).votes(encoder, queries, plan)
+    assert np.array_equal(here.queries, ray.queries)
+    assert np.array_equal(here.labels, ray.labels)
+    assert len(ray) == FILES * ROWS
+
+
+def test_mistakes_are_refused(tmp_path: Path) -> None:
+    plan, encoder, queries = plan_of("scaler")
+    with pytest.raises(InvalidInput, match=r"a folder of \.parquet files"):
+        ParquetFolder(folder=tmp_path, labels="tree", engine=Here()).votes(encoder, queries, plan)
+    with pytest.raises(InvalidInput, match="workers"):
+        OnRay(workers=0)
+    told = SiloFile(name="n", workers=1, records=Source(path=tmp_path), policy=PolicySection(epsilon=1.0))
+    with pytest.raises(InvalidInput, match=r"records\.labels"):
+        voters(told)
