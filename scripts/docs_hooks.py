@@ -4,6 +4,7 @@
     <!-- results: experiments/adult where: k=1, epsilon=0.5 only: s, test_accuracy -->
     <!-- results: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->    epsilon down, s across
     <!-- value: benchmarks/local where: name=server decodes only: ratio.pure-ldp -->      one number, in a sentence
+    <!-- plot: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->       against epsilon, a curve per s
     <!-- other results: benchmarks -->        a table for each file that the page's other marks leave out
     <!-- commands -->                         every command of the shell, with its options
 
@@ -24,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = re.compile(
-    r"<!-- (?P<kind>results|value): (?P<room>benchmarks|experiments)/(?P<name>[a-z0-9_-]+)"
+    r"<!-- (?P<kind>results|plot|value): (?P<room>benchmarks|experiments)/(?P<name>[a-z0-9_-]+)"
     r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))?(?: by: (?P<by>.+?))? -->"
 )
 OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
@@ -91,6 +92,8 @@ def shown(mark: re.Match[str]) -> str:
     columns = _names(mark["only"]) or [key for key in _keys(rows) if key not in HIDDEN]
     if not rows or not all(any(_at(row, column) is not None for row in rows) for column in columns):
         raise ValueError(f"results/{mark['name']}.json has nothing to show for {mark[0]}")
+    if mark["kind"] == "plot":
+        return _plot(rows, columns[0], common, *mark["by"].split(" / "))
     if mark["by"]:
         return _crossed(rows, columns, common, *mark["by"].split(" / "))
     if mark["kind"] == "results":
@@ -128,6 +131,20 @@ def _table(rows: list[Row], columns: list[str], common: Row, *, spared: bool) ->
     lines += ["| " + " | ".join(_plain(_at(row, column), column) for column in columns) + " |" for row in rows]
     told = [f"{column.replace('_', ' ')}: {value}" for column, value in same.items() if value]
     return "\n".join(lines) + f"\n\n*{'; '.join([*told, *_source(rows, common)])}*\n"
+
+
+def _plot(rows: list[Row], drawn: str, common: Row, along: str, apart: str) -> str:
+    """Curves of a share of right answers, with a band of one standard deviation."""
+    from recordwise.report.charts import curves
+
+    series: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        values = _at(row, drawn)
+        name = _plain(_at(row, apart)) if isinstance(_at(row, apart), str) else f"{apart} = {_plain(_at(row, apart))}"
+        spread = statistics.stdev(values) if len(values) > 1 else 0.0
+        series.setdefault(name, []).append((_at(row, along), statistics.fmean(values), spread))
+    picture = curves(series, x_label=along, y_label=drawn.replace("_", " "))
+    return f'<div class="chart">{picture}</div>\n\n*{"; ".join(_source(rows, common))}*\n'
 
 
 def _crossed(rows: list[Row], cells: list[str], common: Row, down: str, across: str) -> str:
