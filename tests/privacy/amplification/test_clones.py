@@ -53,6 +53,14 @@ def test_delta_brackets_the_exact_sum_over_both_counts(clones: Clones, senders: 
     assert bounds.upper - bounds.lower < 1e-7
 
 
+def test_no_finite_epsilon_is_given_where_there_is_none() -> None:
+    """Without misses, and with clones that may all fall elsewhere, delta stays above 0.29 however large epsilon is."""
+    clones = Clones(hit=0.75, miss=0.0, blanket=0.5, cloned=0.75)
+    for epsilon in np.linspace(20, 80, 200):
+        assert clones.delta_above(float(epsilon), senders=3, left_out=1e-12) > 0.29
+    assert clones.epsilon(0.25, senders=3).upper == math.inf
+
+
 @given(clones=three_ways(), senders=st.integers(1, 6), delta=st.floats(1e-6, 0.3))
 @settings(max_examples=50, deadline=None)
 def test_epsilon_is_checked_on_both_sides(clones: Clones, senders: int, delta: float) -> None:

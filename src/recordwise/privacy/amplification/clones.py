@@ -25,6 +25,7 @@ from recordwise.errors import InvalidInput, OutOfRegime, probability, whole
 
 MOST_SENDERS = 10**9  # up to here the rounding errors below have been measured against exact arithmetic
 ROUNDING = 1e-9  # charged, relative to every probability summed; measured errors stay below 1e-11
+STEEP = 1e6  # e^epsilon from which on one value of A more or less may be worth more than rounding
 LEFT_OUT = 1e-4  # the part of delta that may be spent on numbers of clones that are not summed
 TERMS = 25_000  # about so many terms are summed; numbers of clones are put into blocks to get there
 
@@ -170,17 +171,28 @@ class Clones:
         off_sides = self.neither * self.blanket / (1 - 2 * self.blanket) if self.blanket < 0.5 else 0.0
         first = total * (factor * self.hit - self.miss) + (factor - 1) * off_sides * (around + 1 - total)
         first = np.ceil(np.minimum(first / ((self.hit - self.miss) * (1 + factor)), total + 1))
-        others = np.maximum(total - 1, 0)
-        above, from_first = _tail(others, first - 1), _tail(others, first)
-        with_one_more = np.where(total == 0, first <= 0, (above + from_first) / 2)  # the tail of Binomial(total, 1/2)
-
-        p = math.fsum(with_side * (self.hit * above + self.miss * from_first) + without * with_one_more)
-        q = math.fsum(with_side * (self.miss * above + self.hit * from_first) + without * with_one_more)
+        # Where the ratio of P to Q jumps by more than rounding can cover, the neighbours of that A are tried as well:
+        # the divergence is the largest over all events, so the best of several is the right one.
+        hits, misses = self._event(first, total, with_side, without)
+        for shift in (-1, 1) if factor > STEEP else ():
+            other_p, other_q = self._event(first + shift, total, with_side, without)
+            better = other_p - factor * other_q > hits - factor * misses
+            hits, misses = np.where(better, other_p, hits), np.where(better, other_q, misses)
+        p, q = math.fsum(hits), math.fsum(misses)
         rounding = ROUNDING * (p + factor * q)
         return Bounds(
             max(0.0, (1 - left_out) * (p - factor * q) - factor * left_out - rounding),
             max(0.0, p - factor * q) + left_out + rounding,
         )
+
+    def _event(self, first: Numbers, total: Numbers, with_side: Numbers, without: Numbers) -> tuple[Numbers, Numbers]:
+        """The probabilities, case by case and under either law, that A is at least `first`."""
+        others = np.maximum(total - 1, 0)
+        above, from_first = _tail(others, first - 1), _tail(others, first)
+        with_one_more = np.where(total == 0, first <= 0, (above + from_first) / 2)  # the tail of Binomial(total, 1/2)
+        p = with_side * (self.hit * above + self.miss * from_first) + without * with_one_more
+        q = with_side * (self.miss * above + self.hit * from_first) + without * with_one_more
+        return p, q
 
     def _cases(self, clones: Numbers, weight: Numbers, left_out: float) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Every A + B = t that matters, for every number of clones.
