@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import hypothesis
 import pytest
+
+# Test folders hold modules beside the tests that share them.
+TESTS = Path(__file__).parent
+sys.path += [str(folder) for folder in (TESTS, *TESTS.rglob("*")) if folder.is_dir() and folder.name != "__pycache__"]
 
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)
