@@ -2,13 +2,13 @@
 
     python -m experiments.labelling mnist --seeds 11 12
 
-reads experiments/features/mnist-11.npz and so on (what `represent` left, made on a GPU from the pool alone) and the data
-set's labels, asks queries, lets the private records vote, releases the tally under each protocol, decodes it, teaches a
-linear student on the pool's features and writes one JSON row per setting into experiments/results/. The noise is seeded
-so that the figures can be reproduced: such releases are marked not private, which is right for published data.
+reads experiments/features/mnist-11.npz and so on (what `represent` left, made on a GPU from the pool alone) and the
+data set's labels, asks queries, lets the private records vote, releases the tally under each protocol, decodes it,
+teaches a linear student on the pool's features and writes one JSON row per setting into experiments/results/. The noise
+is seeded so that figures can be reproduced: such releases are marked not private, which is right for published data.
 
 The student is linear discriminant analysis on the committed features. It was preferred to logistic regression after
-both had been seen on one draw of each data set: it forgives wrong labels (0.5 to 2 points) and takes a tenth of a second.
+both had been seen on one draw of each data set: it forgives wrong labels (0.5 to 2 points) and is done in no time.
 """
 
 from __future__ import annotations
