@@ -238,3 +238,20 @@ def test_importing_the_package_and_the_command_is_quick() -> None:
         code = f"import sys, {module}; print(sorted({heavy!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job.parent / "runs").write_text("a file where a folder should be")
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("recordwise: ") and "runs" in line
+
+
+def test_help_shows_a_job_file_without_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recordwise("run", "--help", monkeypatch=monkeypatch)
+    shown = capsys.readouterr().out
+    assert "[private]" in shown and "\\b" not in shown and "\b" not in shown

@@ -33,7 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for m
 
 @app.command()
 def run(
-    job: Annotated[Path, typer.Argument(help="A job file; `recordwise run --help` shows one below.")],
+    job: Annotated[Path, typer.Argument(help="A job file, such as the one above.")],
     as_json: Json = False,
 ) -> None:
     r"""Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
@@ -42,14 +42,13 @@ def run(
 
     A job file:
 
-    \b
     \[private]
     path = "records.npz"      # or .npy, .parquet, .csv, .txt, an image folder
     labels = "y"
-    \b
+
     \[public]
     path = "pool.npz"
-    \b
+
     \[privacy]
     epsilon = 0.5
     ledger = "ledger.sqlite"  # opened with: recordwise ledger open
@@ -227,6 +226,10 @@ def main() -> None:
     except RecordwiseError as error:
         print(f"recordwise: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        about = f": {error.filename}" if error.filename else ""
+        print(f"recordwise: {error.strerror or error}{about}", file=sys.stderr)
+        sys.exit(1)
     except typer.Abort:
         sys.exit(130)
     except typer.Exit as done:

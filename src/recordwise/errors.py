@@ -54,7 +54,7 @@ def positive(**values: object) -> None:
     """Refuse what is not greater than zero; NaN is not."""
     for name, value in values.items():
         if not value > 0:  # type: ignore[operator]
-            raise InvalidInput(f"{name} must be > 0, got {value!r}")
+            raise InvalidInput(f"{name} must be > 0, got {value!s}")  # a fraction reads as one
 
 
 def whole(**values: object) -> None:

@@ -75,9 +75,10 @@ def _pictures(summary: Summary) -> list[dict[str, str]]:
 
 def _gap_picture(summary: Summary, one: Any) -> dict[str, str]:
     noise = one["noise_std"]
+    unit = noise or 1.0  # at a huge epsilon the noise is too small for a float
     points = [
         (
-            gap / noise,
+            gap / unit,
             confidence,
             size,
             label,
@@ -113,8 +114,9 @@ def _tally_picture(summary: Summary, one: Any) -> dict[str, str]:
             columns=summary.classes,
             titles="votes, noise included",
         ),
-        "note": "Rows are queries, ordered by the label they were given; columns are classes. This is all that "
-        "was ever released about the records." + (f" {left_out} rows are left out." if left_out else ""),
+        "note": "Rows are queries, ordered by the label they were given; columns are classes. "
+        + _all_of_it(summary)
+        + (f" {left_out} rows are left out." if left_out else ""),
     }
 
 
@@ -131,6 +133,12 @@ def _confidence_picture(one: Any) -> dict[str, str]:
         ),
         "note": "Computed from the known law of the noise, not from the records: it costs nothing.",
     }
+
+
+def _all_of_it(summary: Summary) -> str:
+    rounds = len(summary.rounds)
+    whole = "This is" if rounds == 1 else f"This and the like of {rounds - 1} more rounds is"
+    return f"{whole} all that this run released about the records."
 
 
 def _name(summary: Summary, label: int) -> str:

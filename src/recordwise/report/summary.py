@@ -131,11 +131,12 @@ def _round(one: Round) -> dict[str, Any]:
         "sizes": one.queries.sizes.tolist(),
     }
     if isinstance(one.release, Tally):
-        ordered = np.sort(one.release.estimate, axis=1)
+        largest = np.sort(one.release.estimate, axis=1)[:, ::-1]
+        second = largest[:, 1] if largest.shape[1] > 1 else 0.0  # one class is no contest
         shown |= {
             "noise_std": one.release.noise_std,
             "law": type(one.release.law).__name__,
-            "gaps": np.round(ordered[:, -1] - ordered[:, -2], 2).tolist(),
+            "gaps": np.round(largest[:, 0] - second, 2).tolist(),
             "tally": np.round(one.release.estimate, 2).tolist(),
         }
     return shown
