@@ -273,3 +273,28 @@ def test_records_that_abstain_do_not_pay(digits: dict[str, np.ndarray], tmp_path
         fit(distiller(round_epsilon=1.0, trust="local"), digits)
     with pytest.raises(InvalidInput, match="round_epsilon"):
         fit(distiller(round_epsilon=9.0), digits)
+
+
+@pytest.mark.parametrize("trust", ["shuffle", "distributed"])
+def test_a_release_does_not_tell_how_many_records_there_are_under_add_remove(
+    digits: dict[str, np.ndarray], trust: str
+) -> None:
+    """Everything but the noisy counts must be the same whatever the number of records is."""
+    settings = {"neighbours": "add-remove", "expected_records": 1000, "num_queries": 10, "epsilon": 8.0, "trust": trust}
+    if trust == "shuffle":
+        settings |= {"delta": 1e-6, "mechanism": "multi-message"}
+    releases = [
+        distiller(**settings).fit(digits["X"][:n], digits["y"][:n], X_public=digits["pool"]).rounds_[0].release
+        for n in (900, 800)
+    ]
+    first, second = releases
+    assert first.law == second.law and first.guarantee == second.guarantee  # type: ignore[union-attr]
+    with pytest.raises(InvalidInput, match="expected_records must be at least the number of records"):
+        fit(distiller(**settings | {"expected_records": 899}), digits)
+
+
+def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    first, again = (fit(distiller(run_dir=tmp_path / "run"), digits) for _ in range(2))
+    assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
+    with pytest.raises(ChangedInput, match="private"):
+        fit(distiller(run_dir=tmp_path / "run", noise=SeededNoise(0)), digits)

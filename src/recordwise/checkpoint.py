@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,12 +18,18 @@ from recordwise.errors import ChangedInput, InvalidInput
 
 Kept = TypeVar("Kept")
 
+MANIFEST, BOUND = "run.json", "released"
+# What a run may hold before anything about the records has left it; its ledger is not the folder's to remove.
+UNBOUND = (MANIFEST, "encoder", "queries-1", "private")
+OWN_LEDGER = "ledger.sqlite"
+
 
 class Checkpoint:
     """One run's folder.
 
     Guarantees:
-      - a folder belongs to one run: other facts than it began with are refused, naming the fact;
+      - a folder belongs to one run: once something was released, other facts than it began with are refused, naming
+        the fact; until then a mistake is mended by running again, which starts afresh;
       - a file is written whole or not at all.
     """
 
@@ -34,24 +41,36 @@ class Checkpoint:
     def open(cls, folder: str | Path, facts: Mapping[str, Any]) -> Checkpoint:
         """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
         folder = Path(folder)
-        manifest = folder / "run.json"
+        manifest = folder / MANIFEST
         told = json.loads(json.dumps(facts, sort_keys=True))
         if not manifest.exists():
-            if folder.exists() and any(path.name != "ledger.sqlite" for path in folder.iterdir()):
+            if folder.exists() and any(path.name != OWN_LEDGER for path in folder.iterdir()):
                 raise InvalidInput(f"the run folder must be new, empty or an earlier run's, got {str(folder)!r}")
-            folder.mkdir(parents=True, exist_ok=True)
-            run_id = uuid.uuid4().hex
-            write_whole(manifest, json.dumps({"run": run_id, "facts": told}, indent=2, sort_keys=True).encode())
-            return cls(folder, run_id)
+            return cls._begin(folder, told)
         begun = json.loads(manifest.read_text())
         for name in sorted(begun["facts"].keys() | told.keys()):
             before, now = begun["facts"].get(name), told.get(name)
             if before != now:
+                if all(path.name in (*UNBOUND, OWN_LEDGER) for path in folder.iterdir()):
+                    _remove(folder)
+                    return cls._begin(folder, told)
                 raise ChangedInput(
                     f"{name} was {_short(before)} when the run in {str(folder)!r} began and is {_short(now)} now; "
                     "undo the change, or start a new run in another folder"
                 )
         return cls(folder, begun["run"])
+
+    @classmethod
+    def _begin(cls, folder: Path, facts: Mapping[str, Any]) -> Checkpoint:
+        folder.mkdir(parents=True, exist_ok=True)
+        run_id = uuid.uuid4().hex
+        write_whole(folder / MANIFEST, json.dumps({"run": run_id, "facts": facts}, indent=2, sort_keys=True).encode())
+        return cls(folder, run_id)
+
+    def bind(self) -> None:
+        """Say that something is about to be released: from here on the run's facts are fixed."""
+        if not (self.folder / BOUND).exists():
+            write_whole(self.folder / BOUND, b"")
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
         """What `make` returned the first time this was asked in this run."""
@@ -80,6 +99,9 @@ class Unkept:
     def __init__(self) -> None:
         self.run_id = uuid.uuid4().hex
 
+    def bind(self) -> None:
+        pass
+
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
         return make()
 
@@ -92,6 +114,14 @@ def write_whole(path: Path, content: bytes) -> None:
     partial = path.with_name(path.name + f".{os.getpid()}.part")
     partial.write_bytes(content)
     partial.replace(path)
+
+
+def _remove(folder: Path) -> None:
+    """Take away what a run that released nothing has kept, its manifest last."""
+    shutil.rmtree(folder / "private", ignore_errors=True)
+    for name in reversed(UNBOUND):
+        if name != "private":
+            (folder / name).unlink(missing_ok=True)
 
 
 def _short(value: object) -> str:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.arrays import Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, refuse_overlap, rows
+from recordwise.data.samples import Kind, kind_of
 from recordwise.encoders import encode, encoder_from, fingerprint
-from recordwise.errors import InvalidInput
-from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
+from recordwise.errors import InvalidInput, whole
+from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, Normal, SystemNoise
@@ -45,6 +46,7 @@ from recordwise.students import class_probabilities, student_from, teach
 from recordwise.tally import Choices, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
+from recordwise.votes.classes import as_classes
 
 # (round, what is asked, how it is protected, who pays) -> what is released
 Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
@@ -94,10 +96,14 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       student: A name ("linear", "mlp"), a scikit-learn classifier or a torch module.
       student_input: "vectors" (what the encoder makes) or "samples" (the raw pool).
       expected_records: A public guess of the number of records; needed for num_queries="auto" under add-remove, where
-        their number is private.
+        their number is private. Under distributed and shuffle trust it must be an upper bound: that many take part,
+        those without a record only adding noise.
       ledger: Path or URL of the ledger that pays; None keeps no account beyond this fit.
       budget: The ledger's budget to charge.
-      run_dir: A folder that lets a killed fit go on where it was, without a second charge.
+      budget_epsilon: Opens that budget, if it is not open yet, with this epsilon and `budget_delta`; None needs an open
+        one.
+      budget_delta: See `budget_epsilon`.
+      run_dir: A folder that lets a killed fit go on where it was, without a second charge or a second release.
       noise: Where the privacy noise comes from; None is the operating system. A seeded source is for experiments:
         everything it touches is marked not private.
       progress: Shows the steps as they go.
@@ -129,6 +135,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         expected_records: int | None = None,
         ledger: str | Path | None = None,
         budget: str = "default",
+        budget_epsilon: float | None = None,
+        budget_delta: float = 0.0,
         run_dir: str | Path | None = None,
         noise: Noise | None = None,
         progress: Progress | None = None,
@@ -156,6 +164,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.expected_records = expected_records
         self.ledger = ledger
         self.budget = budget
+        self.budget_epsilon = budget_epsilon
+        self.budget_delta = budget_delta
         self.run_dir = run_dir
         self.noise = noise
         self.progress = progress
@@ -166,11 +176,16 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         noise = self._noise()
         X = self._samples(X, reset=True)
         self.classes_, labels = self._labels(X, y)
+        _check_alike(X_public, X)
         refuse_overlap(X_public, X)
+        senders = self._senders(self._terms(), len(labels))
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
-            votes = till.admit(self._vote(X, labels, queries, protocol.ballot), protocol)
-            messages = (protocol.client(one, noise) for one in _by_client(votes, self.parties))
+            cast = self._vote(X, labels, queries, protocol.ballot)
+            votes = till.admit(cast, protocol, whose=lambda: fingerprint([X, labels]))
+            messages = (
+                protocol.client(one, noise) for one in _by_client(_with_abstainers(votes, senders), self.parties)
+            )
             return protocol.server(messages, noise)
 
         return self._distil(X_public, gather, num_records=len(labels), noise=noise)
@@ -183,32 +198,48 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
         if not 0 <= self.min_confidence <= 1:
             raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
-        student_from(self.student, seed=self.random_state)  # a student that cannot be built is refused before spending
-        folder = self._folder(X_public)
-
-        # 1 represent
-        with progress.step("represent", 1):
-            self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
-            pool = encode(self.encoder_, X_public)
-
+        if self.decoder not in DECODERS:
+            raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {self.decoder!r}")
+        if not (isinstance(self.random_state, int | np.integer) and self.random_state >= 0):
+            raise InvalidInput(f"random_state must be a whole number >= 0, got {self.random_state!r}")
+        if self.max_distance is not None and not self.max_distance >= 0:
+            raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
+        one_of(Metric, metric=self.metric)
+        student_from(self.student, seed=self.random_state)
+        encoder_from(self.encoder, X_public, seed=self.random_state)
         ballot = Ballot(
-            num_queries=self._num_queries(terms, num_records=num_records, pool_size=len(pool)),
+            num_queries=self._num_queries(terms, num_records=num_records, pool_size=len(X_public)),
             num_classes=len(self.classes_),
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
         protocols = self._protocols(terms, ballot, self._public_number(terms, num_records))
+
+        if ballot.num_queries > len(X_public):
+            raise InvalidInput(f"num_queries must be <= the pool's {len(X_public)} samples, got {ballot.num_queries}")
+
+        # So far nothing was written: from here on the run has a folder and a budget.
+        known: dict[str, Any] = {"classes": [str(name) for name in self.classes_], "private": noise.private}
+        if terms.neighbours is Neighbours.REPLACE:
+            known["records"] = num_records
+        folder = self._folder(X_public, known)
         till = Till.open(
             terms,
             folder=folder,
             noise=noise,
             ledger=self.ledger,
             budget=self.budget,
+            budget_terms=None if self.budget_epsilon is None else (self.budget_epsilon, self.budget_delta),
             individual=self.round_epsilon is not None,
             num_records=num_records,
         )
         promise = terms.guarantee(protocols) if till.payments is None else till.payments.guarantee()
         self.guarantee_ = replace(promise, private=noise.private)
+
+        # 1 represent
+        with progress.step("represent", 1):
+            self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
+            pool = encode(self.encoder_, X_public)
         material = pool if self.student_input == "vectors" else X_public
 
         self.rounds_: list[Round] = []
@@ -228,7 +259,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
             def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
-                return pack(gather(number, queries, protocol, till))
+                released = pack(gather(number, queries, protocol, till))
+                folder.bind()
+                return released
 
             release = unpack(till.pay(number, protocol, produce))
 
@@ -288,10 +321,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
         if hasattr(X, "__array__") and not hasattr(X, "__len__"):
             X = np.asarray(X)
+        if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "fiubc":
+            raise InvalidInput(f"samples must have shape (n, dim), got {X.shape}. Reshape your data")
         if issparse(X):
             raise TypeError("sparse samples are not supported: pass a dense array, or text and tables as they are")
         numbers = getattr(X, "dtype", None) is not None and np.asarray(X).dtype.kind in "fiubc" and np.ndim(X) <= 2
-        return validate_data(self, X, reset=reset) if numbers else X
+        try:
+            return validate_data(self, X, reset=reset) if numbers else X
+        except ValueError as fault:
+            raise InvalidInput(_first_line(fault)) from fault
 
     def _labels(self, X: Samples, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The public list of classes, and the records' labels as numbers in it: (n,), or (n, C) zeros and ones."""
@@ -308,35 +346,46 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             classes = np.arange(labels.shape[1]) if self.classes is None else np.asarray(self.classes)
             if len(classes) != labels.shape[1]:
                 raise InvalidInput(f"classes must be as many as the {labels.shape[1]} columns of y, got {len(classes)}")
+            as_classes(
+                labels, Ballot(num_queries=1, num_classes=len(classes), labels_per_record=self.labels_per_record)
+            )
             return classes, labels
         if labels.ndim != 1 and labels.shape != (len(labels), 1):
             raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
         labels = column_or_1d(labels, warn=True)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        try:
+            if labels.dtype.kind == "f":
+                assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        except ValueError as fault:
+            raise InvalidInput(_first_line(fault)) from fault
         classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
+        if not len(classes):
+            raise InvalidInput("classes must name at least one class, got none")
         numbers = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
         unknown = np.flatnonzero(classes[numbers] != labels)
         if len(unknown):
-            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown[0]]!r}")
+            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown[0]].item()!r}")
         return classes, numbers
 
-    def _folder(self, X_public: Samples) -> Checkpoint | Unkept:
+    def _folder(self, X_public: Samples, known: Mapping[str, Any]) -> Checkpoint | Unkept:
+        """The run's folder, which belongs to these settings, this pool and what is publicly known of the records."""
         if self.run_dir is None:
             return Unkept()
         facts = {
             name: value if isinstance(value, str | int | float | bool | None) else repr(value)
             for name, value in self.get_params(deep=False).items()
-            if name not in ("ledger", "run_dir", "noise", "progress")
+            if name not in ("ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress")
         }
-        return Checkpoint.open(self.run_dir, {**facts, "pool": fingerprint(X_public)})
+        return Checkpoint.open(self.run_dir, {**facts, **known, "pool": fingerprint(X_public)})
 
     def _fit_encoder(self, X_public: Samples) -> Any:
         return clone(encoder_from(self.encoder, X_public, seed=self.random_state), safe=False).fit(X_public)
 
     def _public_number(self, terms: Terms, num_records: int) -> int:
         """What may be known about the number of records: the number itself where it is public, else a public guess."""
+        if self.expected_records is not None:
+            whole(expected_records=self.expected_records)
         if terms.neighbours is Neighbours.REPLACE:
             return num_records
         if self.expected_records is None and terms.trust is not Trust.CENTRAL:
@@ -344,6 +393,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 f"{terms.trust} trust needs expected_records under add-remove, where their number is private"
             )
         return self.expected_records or 1  # central protocols do not depend on it
+
+    def _senders(self, terms: Terms, num_records: int) -> int:
+        """How many take part. It shows in a release, so under add-remove it is a public number, not the true one."""
+        if terms.neighbours is Neighbours.REPLACE or terms.trust is Trust.CENTRAL:
+            return num_records
+        planned = self._public_number(terms, num_records)
+        if planned < num_records:
+            raise InvalidInput(
+                f"expected_records must be at least the number of records under {terms.trust} trust, got {planned}"
+            )
+        return planned
 
     def _num_queries(self, terms: Terms, *, num_records: int, pool_size: int) -> int:
         if self.num_queries != "auto":
@@ -415,6 +475,25 @@ def _by_client(votes: Votes, parties: int) -> Iterator[Votes]:
     """The votes as their holders see them: cut into as many parts as there are parties."""
     for part in np.array_split(np.arange(len(votes)), parties):
         yield Votes(votes.ballot, votes.queries[part], votes.labels[part])
+
+
+def _with_abstainers(votes: Votes, senders: int) -> Votes:
+    """The votes, and those of as many more senders as were announced, who have no record and vote for nothing."""
+    blank = [np.full((senders - len(votes), rows.shape[1]), NOBODY, np.int32) for rows in (votes.queries, votes.labels)]
+    return Votes(votes.ballot, np.vstack([votes.queries, blank[0]]), np.vstack([votes.labels, blank[1]]))
+
+
+def _check_alike(pool: Samples, records: Samples) -> None:
+    if not (len(pool) and len(records)):
+        empty = "X_public" if not len(pool) else "X"
+        raise InvalidInput(f"{empty} must hold at least one sample, got 0")
+    wide = [np.shape(part) for part in (pool, records) if kind_of(part) is Kind.VECTORS]
+    if len(wide) == 2 and wide[0][1] != wide[1][1]:
+        raise InvalidInput(f"records must have the pool's {wide[0][1]} dimensions, got {wide[1][1]}")
+
+
+def _first_line(fault: ValueError) -> str:
+    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__
 
 
 def _nothing(protocol: Protocol[Any]) -> Release:

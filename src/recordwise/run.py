@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from recordwise.checkpoint import write_whole
+from recordwise.checkpoint import OWN_LEDGER, write_whole
 from recordwise.data import Loaded, read
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile, Source
-from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize, write_report
 
@@ -47,8 +49,9 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         trust=job.privacy.trust,
         mechanism=job.privacy.mechanism,
         parties=job.privacy.parties,
-        ledger=open_ledger(job),
+        ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
         budget=job.privacy.budget,
+        **_budget_terms(job),
         run_dir=job.out,
         progress=progress,
         **job.method.model_dump(),
@@ -60,22 +63,12 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     return Outcome(job.out, distiller, summary)
 
 
-def open_ledger(job: JobFile) -> str:
-    """The place of the ledger that pays for a job, with the job's budget open in it.
-
-    Without a ledger of its own a job gets one in its folder, with a budget of exactly what it may spend.
-    """
-    place = job.privacy.ledger or str((job.out or Path()) / "ledger.sqlite")
-    ledger = Ledger.open(place)
-    epsilon = job.privacy.budget_epsilon
-    if job.privacy.ledger is None or epsilon is not None:
-        ledger.open_budget(
-            job.privacy.budget,
-            epsilon=job.privacy.epsilon if epsilon is None else epsilon,
-            delta=job.privacy.delta if epsilon is None else job.privacy.budget_delta,
-            neighbours=job.privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
-        )
-    return place
+def _budget_terms(job: JobFile) -> dict[str, Any]:
+    """With what to open the job's budget. A job that names no ledger gets one, for exactly what it may spend."""
+    asked = job.privacy
+    if asked.ledger is None and asked.budget_epsilon is None:
+        return {"budget_epsilon": asked.epsilon, "budget_delta": asked.delta}
+    return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
 
 
 def read_source(source: Source, section: str) -> Loaded:
@@ -88,19 +81,17 @@ def read_source(source: Source, section: str) -> Loaded:
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
     """Put what a run made into its folder."""
-    import io
-
     import joblib
 
     model = io.BytesIO()
     joblib.dump(distiller.published(), model)
     write_whole(folder / "student.joblib", model.getvalue())
     names = np.append(distiller.classes_.astype(str), "")  # the last one is for samples left unlabelled
-    lines = ["sample,label,confidence"]
-    lines += [
-        f"{row},{names[label]},{confidence:.4f}"
-        for row, (label, confidence) in enumerate(zip(distiller.pool_labels_, distiller.pool_confidence_, strict=True))
-    ]
-    write_whole(folder / "labels.csv", ("\n".join(lines) + "\n").encode())
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(["sample", "label", "confidence"])
+    for row, (label, sure) in enumerate(zip(distiller.pool_labels_, distiller.pool_confidence_, strict=True)):
+        table.writerow([row, names[label], f"{sure:.4f}"])
+    write_whole(folder / "labels.csv", lines.getvalue().encode())
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")

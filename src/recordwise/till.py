@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.checkpoint import Checkpoint, Unkept
-from recordwise.errors import InvalidInput
+from recordwise.checkpoint import Checkpoint, Unkept, write_whole
+from recordwise.errors import ChangedInput, InvalidInput
 from recordwise.privacy.filter import RecordFilter
-from recordwise.privacy.guarantee import Trust
-from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.guarantee import Trust, exact
+from recordwise.privacy.ledger import Budget, Ledger
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import AUTO, LAPLACE, Terms
 from recordwise.votes.ballot import NOBODY, Votes
 
-PAYMENTS = "payments.npz"
+PAYMENTS, OWNERS = "payments.npz", "records.sha256"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +29,14 @@ class Till:
 
     Guarantees:
       - a release leaves only after the ledger, where there is one, has committed it with its charge;
-      - a release asked for again in the same run is given again, and costs nothing;
+      - a release asked for again in the same run is given again, and costs nothing: from the ledger, or from the run's
+        folder where no ledger keeps it;
       - where records pay for themselves, what they pay is kept before the release is made, and the ledger is charged
         their cap once for all rounds.
 
     Attributes:
       ledger: None where no account is kept beyond this run.
+      to_open: The budget's terms, where the run opens it itself: when the first release is asked for, not before.
       payments: What each record has paid, where records pay for themselves. Private.
     """
 
@@ -42,6 +44,7 @@ class Till:
     noise: Noise
     ledger: Ledger | None
     budget: str
+    to_open: Budget | None
     payments: RecordFilter | None
 
     @classmethod
@@ -53,12 +56,14 @@ class Till:
         noise: Noise,
         ledger: str | Path | None,
         budget: str,
+        budget_terms: tuple[float, float] | None,
         individual: bool,
         num_records: int,
     ) -> Till:
         """The till of a new run, or of one that goes on.
 
         Args:
+          budget_terms: Epsilon and delta to open the budget with, if it is not open yet.
           individual: Records pay for the votes they cast, from an allowance of the terms' epsilon.
         """
         payments = None
@@ -70,23 +75,63 @@ class Till:
                 payments = RecordFilter.load(kept)
             else:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
-        return cls(folder, noise, None if ledger is None else Ledger.open(ledger), budget, payments)
+        book = None if ledger is None else Ledger.open(ledger)
+        to_open = budget_terms and Budget(
+            name=budget, epsilon=exact(budget_terms[0]), delta=exact(budget_terms[1]), neighbours=terms.neighbours
+        )
+        till = cls(folder, noise, book, budget, to_open, payments)
+        # A budget that is not open, or open on other terms, is refused before any work is done.
+        if book is not None and (to_open is None or budget in {held.name for held in book.budgets()}):
+            till._open_budget(book)
+        return till
 
-    def admit(self, votes: Votes, protocol: Protocol[Any]) -> Votes:
-        """The votes of records that can still pay for them."""
+    def admit(self, votes: Votes, protocol: Protocol[Any], *, whose: Callable[[], str]) -> Votes:
+        """The votes of records that can still pay for them.
+
+        Args:
+          whose: A digest of the records in their order. What was paid is booked by row, so they must stay the same.
+        """
         if self.payments is None or not isinstance(protocol, CentralLaplace):
             return votes
+        payments = self._booked(whose)
         cells = (votes.cells() != NOBODY).sum(axis=1)
-        admitted = self.payments.admit(cells, 1 / protocol.law.scale)
+        admitted = payments.admit(cells, 1 / protocol.law.scale)
         kept = self.folder.private_path(PAYMENTS)
         if kept is not None:
-            self.payments.save(kept)
+            payments.save(kept)
         return Votes(votes.ballot, np.where(admitted[:, None], votes.queries, np.int32(NOBODY)), votes.labels)
+
+    def _open_budget(self, ledger: Ledger) -> None:
+        if self.to_open is None:
+            ledger.budget(self.budget)
+            return
+        asked = self.to_open
+        ledger.open_budget(asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours)
+
+    def _booked(self, whose: Callable[[], str]) -> RecordFilter:
+        """What records have paid by now, as the folder knows it: another process may have gone on with this run."""
+        assert self.payments is not None
+        kept, owners = self.folder.private_path(PAYMENTS), self.folder.private_path(OWNERS)
+        if kept is None or owners is None:
+            return self.payments
+        if not kept.exists():
+            write_whole(owners, whose().encode())
+            return self.payments
+        booked = RecordFilter.load(kept)
+        if booked.guard != self.payments.guard:
+            raise ChangedInput("another process began this run at the same time: run the same command again")
+        if not owners.exists() or owners.read_text() != whose():
+            raise ChangedInput(
+                "the private records changed since the run began, and what they paid is booked row by row; undo the "
+                "change, or start a new run in another folder"
+            )
+        return booked
 
     def pay(self, number: int, protocol: Protocol[Any], produce: Callable[[], bytes]) -> bytes:
         """What `produce` makes in this round, paid for; or what it made the first time."""
         if self.ledger is None:
-            return produce()
+            return self.folder.keep(f"release-{number}", produce)
+        self._open_budget(self.ledger)
         event, promise = protocol.event, protocol.guarantee
         if self.payments is not None:
             event, promise = self.payments.event, self.payments.guarantee()

@@ -1,0 +1,158 @@
+"""Job files, carried out: what a first user does, gets wrong, mends and runs again."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, RecordwiseError
+from recordwise.job import read_job
+from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Silent
+from recordwise.run import Outcome, run_job
+from recordwise.streams import stream
+
+NUM_RECORDS, DIM = 300, 4
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> dict[str, np.ndarray]:
+    rng = stream(0, "job")
+    y = rng.integers(3, size=NUM_RECORDS + 120)
+    X = rng.normal(size=(len(y), DIM)) + 4 * y[:, None]
+    made = {"X": X[:NUM_RECORDS], "y": y[:NUM_RECORDS], "pool": X[NUM_RECORDS:]}
+    save(tmp_path, **made)
+    return made
+
+
+def save(folder: Path, *, X: Any, y: Any, pool: Any) -> None:
+    np.savez(folder / "records.npz", X=X, y=y)
+    np.savez(folder / "pool.npz", X=pool)
+
+
+def run(folder: Path, privacy: str = "epsilon = 2.0", method: str = "num_queries = 12", name: str = "job") -> Outcome:
+    (folder / f"{name}.toml").write_text(
+        f"""
+[private]
+path = "records.npz"
+labels = "y"
+samples = "X"
+[public]
+path = "pool.npz"
+[privacy]
+{privacy}
+[method]
+{method}
+"""
+    )
+    return run_job(read_job(folder / f"{name}.toml"), Silent())
+
+
+def test_a_job_without_a_ledger_gets_one_of_exactly_its_epsilon(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    done = run(tmp_path)
+    ledger = Ledger.open(done.folder / "ledger.sqlite", read_only=True)
+    assert ledger.spent("default") == 2 == ledger.budget("default").epsilon
+    again = run(tmp_path)
+    assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
+
+
+MISTAKES: dict[str, tuple[dict[str, str], str]] = {
+    "too few queries": ({"method": "num_queries = 2\nvotes_per_record = 3"}, "k must be <= the 2 queries"),
+    "too many queries": ({"method": "num_queries = 121"}, "num_queries must be <= the pool's 120 samples"),
+    "epsilon zero": ({"privacy": "epsilon = 0"}, "epsilon must be > 0, got 0$"),
+    "epsilon nan": ({"privacy": "epsilon = nan"}, "finite number, got nan"),
+    "decoder": ({"method": 'num_queries = 12\ndecoder = "x"'}, "decoder must be one of"),
+    "encoder": ({"method": 'num_queries = 12\nencoder = "x"'}, "encoder must be"),
+    "distance": ({"method": "num_queries = 12\nmax_distance = nan"}, "max_distance must be >= 0"),
+    "seed": ({"method": "num_queries = 12\nrandom_state = -1"}, "random_state must be"),
+    "no classes": ({"method": "num_queries = 12\nclasses = []"}, "classes must name"),
+    "expected records": ({"method": "num_queries = 12\nexpected_records = 0"}, "expected_records must be"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[str, np.ndarray], mistake: str) -> None:
+    settings, message = MISTAKES[mistake]
+    with pytest.raises(InvalidInput, match=message) as caught:
+        run(tmp_path, **settings)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
+    "NaN": ({"X": np.full((NUM_RECORDS, DIM), np.nan)}, "NaN"),
+    "labels NaN": ({"y": np.full(NUM_RECORDS, np.nan)}, "NaN"),
+    "labels not whole": ({"y": np.linspace(0, 1, NUM_RECORDS)}, "label type"),
+    "one dimension": ({"X": np.arange(NUM_RECORDS) * 1.0}, "shape"),
+    "other dimensions": ({"X": np.ones((NUM_RECORDS, DIM + 1))}, "records must have the pool's 4 dimensions, got 5"),
+    "no records": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "0 sample"),
+    "no pool": ({"pool": np.ones((0, DIM))}, "X_public must hold at least one sample"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_DATA)
+def test_bad_data_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[str, np.ndarray], fault: str) -> None:
+    changed, message = BAD_DATA[fault]
+    save(tmp_path, **(blobs | changed))
+    with pytest.raises(RecordwiseError, match=message) as caught:
+        run(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_was_refused_can_be_mended_and_run_again(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    """A broken pool is found late, when the encoder learns; epsilon may be thought over as long as nothing is spent."""
+    broken = blobs["pool"].copy()
+    broken[3, 1] = np.nan
+    save(tmp_path, **(blobs | {"pool": broken}))
+    with pytest.raises(InvalidInput, match="finite"):
+        run(tmp_path)
+    save(tmp_path, **blobs)
+    assert run(tmp_path, privacy="epsilon = 3.0").summary.guarantee["epsilon"] == 3.0
+    with pytest.raises(ChangedInput, match=r"^epsilon was 3\.0"):
+        run(tmp_path, privacy="epsilon = 4.0")
+
+
+def test_records_and_classes_that_changed_are_noticed_on_resuming(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    run(tmp_path)
+    save(tmp_path, **(blobs | {"y": np.where(blobs["y"] == 2, 7, blobs["y"])}))
+    with pytest.raises(ChangedInput, match="classes"):
+        run(tmp_path)
+    save(tmp_path, **(blobs | {"X": blobs["X"][1:], "y": blobs["y"][1:]}))
+    with pytest.raises(ChangedInput, match="records"):
+        run(tmp_path)
+
+
+def test_a_job_may_open_its_budget_and_another_job_find_it_spent(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    shared = 'epsilon = 2.0\nledger = "shared.sqlite"\nbudget = "us"\nbudget_epsilon = 3.0'
+    run(tmp_path, privacy=shared)
+    with pytest.raises(BudgetExceeded, match="needs epsilon 2 but 1 of 3 is left"):
+        run(tmp_path, privacy=shared, name="second")
+    with pytest.raises(InvalidInput, match="has no budget 'them'"):
+        run(tmp_path, privacy='epsilon = 1.0\nledger = "shared.sqlite"\nbudget = "them"', name="third")
+
+
+@pytest.mark.parametrize("privacy", ["epsilon = 2.0", "epsilon = 1e9", "epsilon = 1e-6"])
+@pytest.mark.parametrize("classes", [1, 3])
+def test_a_paid_release_always_reaches_the_page(
+    tmp_path: Path, blobs: dict[str, np.ndarray], privacy: str, classes: int
+) -> None:
+    save(tmp_path, **(blobs | {"y": blobs["y"] % classes}))
+    assert "<svg" in (run(tmp_path, privacy=privacy).folder / "report.html").read_text()
+
+
+def test_labels_are_a_table_whatever_the_classes_are_called(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    names = np.array(['a, "b"', "c\nd", "plain"])
+    save(tmp_path, **(blobs | {"y": names[blobs["y"]]}))
+    with (run(tmp_path).folder / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(blobs["pool"]) and {row["label"] for row in rows} <= set(names)
+
+
+def test_a_page_of_several_rounds_does_not_claim_to_show_them_all(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    page = (run(tmp_path, method="num_queries = 12\nrounds = 2").folder / "report.html").read_text()
+    assert "the like of 1 more" in page and "This is all" not in page
