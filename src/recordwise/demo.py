@@ -61,7 +61,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     pool, records, test = np.split(order, [POOL, POOL + RECORDS])
 
     def distil(epsilon: float, run: int) -> PrivateDistiller:
-        distiller = PrivateDistiller(epsilon, encoder="pca", classes=np.arange(10), random_state=seed + run)
+        distiller = PrivateDistiller(epsilon, classes=np.arange(10), random_state=seed + run)
         return distiller.fit(images[records], digits[records], X_public=images[pool])
 
     def ours(epsilon: float, run: int) -> float:

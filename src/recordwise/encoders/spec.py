@@ -20,6 +20,7 @@ from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput
 
 _BY_NAME: dict[str, Callable[..., Any]] = {"scaler": Scaler, "pca": Pca, "hog": Hog, "text": Text, "table": Table}
+SMALLEST_FOR_HOG = 16  # pixels: smaller images have too few cells for their gradients to say more than their pixels
 _BY_KIND = {Kind.IMAGES: "hog+pca", Kind.TEXT: "text", Kind.TABLE: "table", Kind.VECTORS: "scaler"}
 
 
@@ -34,7 +35,7 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
       seed: Of the encoders that are randomized and whose settings name no other.
     """
     if isinstance(spec, str):
-        names = _BY_KIND[kind_of(samples)] if spec == "auto" else spec
+        names = _chosen(samples) if spec == "auto" else spec
         spec = [name.strip() for name in names.split("+")]
     if isinstance(spec, Mapping):
         spec = [spec]
@@ -46,6 +47,13 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
     if callable(getattr(spec, "state_dict", None)):
         return TorchEncoder(spec)
     raise InvalidInput(f"encoder must be a name, settings with a name, a transformer or a PyTorch module, got {spec!r}")
+
+
+def _chosen(samples: Samples) -> str:
+    kind = kind_of(samples)
+    if kind is Kind.IMAGES and min(np.shape(samples)[1:3]) < SMALLEST_FOR_HOG:
+        return "pca"
+    return _BY_KIND[kind]
 
 
 def encode(encoder: Any, samples: Samples) -> NDArray[np.float32]:
