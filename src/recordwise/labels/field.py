@@ -32,6 +32,7 @@ from recordwise.tally import Release
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling
 BALANCE_STEP = 0.3
+MOST_SURPLUS = 10.0  # a class far too common is pushed down in steps
 GIVE = 0.1  # shares may always differ a little from what is expected
 
 
@@ -62,7 +63,8 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
         logits = known.log_likelihood + tilt + grown * (strength @ posterior)
         posterior = (posterior + softmax(logits)) / 2
         shares = facts.query_shares @ posterior
-        tilt = (tilt + BALANCE_STEP * (1 - shares / expected)) / (1 + BALANCE_STEP * give)
+        lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
+        tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)
         tilt -= tilt.mean()
     return posterior
 
