@@ -31,6 +31,7 @@ MARK = re.compile(
 OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
 FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
 SOURCE = ("command", "date", "hardware", "versions")
+MEASURED = ("data", "split", "student", "protocol", "s", "k", "epsilon", "test_accuracy", "label_accuracy")
 LARGE = ((1e9, "billion"), (1e6, "million"))
 HIDDEN = {*SOURCE, "revision", "seeds"}
 
@@ -87,8 +88,8 @@ def fill(text: str) -> str:
 def shown(mark: re.Match[str]) -> str:
     """What a mark stands for."""
     rows, common = _read(mark["room"], mark["name"])
-    wanted = [part.partition("=") for part in _names(mark["where"])]
-    rows = [row for row in rows if all(_plain(_at(row, key)).replace(",", "") == value for key, _, value in wanted)]
+    wanted = [part.partition("=") for part in re.split(r", (?=[\w.]+=)", mark["where"])] if mark["where"] else []
+    rows = [row for row in rows if all(_same(_at(row, key), value) for key, _, value in wanted)]
     columns = _names(mark["only"]) or [key for key in _keys(rows) if key not in HIDDEN]
     if not rows or not all(any(_at(row, column) is not None for row in rows) for column in columns):
         raise ValueError(f"results/{mark['name']}.json has nothing to show for {mark[0]}")
@@ -105,9 +106,37 @@ def shown(mark: re.Match[str]) -> str:
 
 def _others(room: str, named: set[tuple[str, str]]) -> str:
     names = sorted(file.stem for file in (ROOT / room / "results").glob("*.json"))
-    return "\n\n".join(
-        f"## {_title(name)}\n\n<!-- results: {room}/{name} -->" for name in names if (room, name) not in named
-    )
+    return "\n\n".join(_section(room, name) for name in names if (room, name) not in named)
+
+
+def _section(room: str, name: str) -> str:
+    """Marks for a whole file: curves and crossed tables where it compares trusts and queries, else a table."""
+    rows, _ = _read(room, name)
+    of, head = f"{room}/{name}", f"## {_title(name)}"
+    measured = [key for key in MEASURED if key in _keys(rows)]
+    if len(measured) < 6:
+        return f"{head}\n\n<!-- results: {of} -->"
+    if len({row["student"] for row in rows}) > 1 or len({row["protocol"] for row in rows}) == 1:
+        return f"{head}\n\n<!-- results: {of} only: {', '.join(measured)} -->"
+    few = min(row["s"] for row in rows)
+    epsilon = _plain(next((row["epsilon"] for row in rows if row["k"] > 1), rows[0]["epsilon"]))
+    return f"""{head}
+
+Central trust, one vote per record, by number of queries s; {rows[0]["student"]} student:
+
+<!-- results: {of} where: protocol=central, k=1 only: test_accuracy by: epsilon / s -->
+
+<!-- results: {of} where: protocol=central, k=1 only: label_accuracy by: epsilon / s -->
+
+Every trust, s = {few}:
+
+<!-- plot: {of} where: s={few}, k=1 only: test_accuracy by: epsilon / protocol -->
+
+<!-- results: {of} where: s={few}, k=1 only: test_accuracy by: epsilon / protocol -->
+
+Votes per record, central trust, epsilon {epsilon}:
+
+<!-- results: {of} where: protocol=central, epsilon={epsilon} only: test_accuracy by: s / k -->"""
 
 
 def _read(room: str, name: str) -> tuple[list[Row], Row]:
@@ -156,22 +185,31 @@ def _crossed(rows: list[Row], cells: list[str], common: Row, down: str, across: 
             value if isinstance(value, str) else f"{name} {_plain(value)}" for name, value in values.items()
         )
 
-    heads = list(dict.fromkeys(place(row, across) for row in rows))
-    found = {(place(row, down), place(row, across)): row for row in rows}
-    if len(found) != len(rows):
-        raise ValueError(f"{down} and {across} do not tell all rows apart")
+    heads = list(dict.fromkeys(place(row, across) for row in _sorted(rows, across)))
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        shown = ", ".join(_plain(_at(row, cell), cell) for cell in cells)
+        found.setdefault((place(row, down), place(row, across)), []).append(shown)
     lines = [f"| | {' | '.join(heads)} |", "|" + " --- |" * (len(heads) + 1)]
-    for name in dict.fromkeys(place(row, down) for row in rows):
-        shown = [", ".join(_plain(_at(found.get((name, head), {}), cell), cell) for cell in cells) for head in heads]
-        lines.append(f"| {name} | {' | '.join(shown)} |")
+    lines += [
+        f"| {name} | {' | '.join(' / '.join(found.get((name, head), [''])) for head in heads)} |"
+        for name in dict.fromkeys(place(row, down) for row in _sorted(rows, down))
+    ]
     what = ", ".join(cell.replace("_", " ") for cell in cells)
     return "\n".join(lines) + f"\n\n*{'; '.join([what, *_source(rows, common)])}*\n"
+
+
+def _sorted(rows: list[Row], name: str) -> list[Row]:
+    """By the name's value where that is a number, else as they came."""
+    numbers = all(isinstance(_at(row, name), int | float) for row in rows)
+    return sorted(rows, key=lambda row: _at(row, name)) if numbers else rows
 
 
 def _source(rows: list[Row], common: Row) -> list[str]:
     """How the rows came about."""
     seeds = {len(row["seeds"]) for row in rows if isinstance(row.get("seeds"), list)}
-    told = [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} seeds"] if seeds else []
+    told = [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} runs"] if seeds - {1} else []
+    told = told or (["one run"] if seeds else [])
     source = {key: rows[0].get(key, common.get(key)) for key in SOURCE}
     return told + [f"{key}: {_plain(value)}" for key, value in source.items() if value]
 
@@ -194,6 +232,10 @@ def _at(row: Row, path: str) -> Any:
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def _same(value: Any, asked: str) -> bool:
+    return value == asked if isinstance(value, str) else _plain(value).replace(",", "") == asked
 
 
 def _plain(value: Any, column: str = "") -> str:

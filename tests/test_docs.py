@@ -168,7 +168,7 @@ def test_commands_exist(page: Path) -> None:
 
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for command in _commands(page.read_text()):
-        words = command.split("#")[0].split()
+        words = command.removeprefix("$ ").split("#")[0].split()
         match words:
             case ["make", target, *_] if re.fullmatch(r"[a-z-]+", target):
                 assert target in targets, command
