@@ -1,0 +1,97 @@
+"""Three hospitals and a coordinator, from scikit-learn's digits: python examples/federation/prepare.py fed
+
+Makes what `recordwise coordinator init` and `recordwise silo init` make, fills in the settings, and prints what to type
+in three terminals. docs/federation.md walks through it. Each silo gets digits of its own; the pool is unlabelled.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from recordwise.federation.certificates import make_certificates, make_node_key
+from recordwise.federation.identity import identity_key, kept_key, public_identity
+from recordwise.streams import stream
+
+SILOS = ("north", "south", "west")
+ADDRESS = "127.0.0.1:9600"
+
+COORDINATOR = """name = "digits of three hospitals"
+
+[public]
+path = "pool.npz"
+
+[test]
+path = "test.npz"
+labels = "labels"
+
+[privacy]
+epsilon = 4.0
+trust = "distributed"
+
+[method]
+classes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+encoder = "pca"
+num_queries = 40
+rounds = 1
+
+[federation]
+threshold = 2
+records = [600, 900]
+
+[federation.silos]
+{silos}"""
+
+SILO = """name = "{name}"
+
+[records]
+path = "records.npz"
+samples = "samples"
+labels = "labels"
+
+[policy]
+epsilon = 5.0
+trust = "distributed"
+min_participants = 2
+
+[peers]
+{silos}"""
+
+
+def prepare(folder: Path) -> None:
+    """Everything but the processes."""
+    digits = load_digits()
+    order = stream(0, "federation").permutation(len(digits.data))
+    pool, test, *held = np.split(order, [600, 897, 1197, 1497])
+    hub = folder / "hub"
+    make_certificates(hub, ["127.0.0.1", "localhost"])
+    silos = ""
+    for name in SILOS:
+        (folder / name).mkdir()
+        make_node_key(folder / name)
+        silos += f'{name} = "{public_identity(kept_key(folder / name / "identity.key", identity_key())).hex()}"\n'
+    for name, rows in zip(SILOS, held, strict=True):
+        np.savez(folder / name / "records.npz", samples=digits.data[rows], labels=digits.target[rows])
+        (folder / name / "silo.toml").write_text(SILO.format(name=name, silos=silos))
+    np.savez(hub / "pool.npz", samples=digits.data[pool])
+    np.savez(hub / "test.npz", samples=digits.data[test], labels=digits.target[test])
+    (hub / "coordinator.toml").write_text(COORDINATOR.format(silos=silos))
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "fed")
+    prepare(folder)
+    keys = " ".join(str(folder / name / "node.pub") for name in SILOS)
+    print(f"# terminal 1: the coordinator's SuperLink\nrecordwise coordinator start {folder}/hub\n")
+    print("# terminal 2: the silos (on machines of their own in real life)")
+    for name in SILOS:
+        print(f"recordwise silo start {folder}/{name} --address {ADDRESS} --certificate {folder}/hub/ca.crt &")
+    print(f"\n# terminal 3: let them in, and run\nrecordwise coordinator register {folder}/hub {keys}")
+    print(f"recordwise coordinator run {folder}/hub")
+
+
+if __name__ == "__main__":
+    main()
