@@ -72,17 +72,17 @@ class Setting:
         return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
 
 
-def grid() -> list[Setting]:
-    """Every setting that is measured on every data set; chosen beforehand, the same for all."""
+def grid(few: int) -> list[Setting]:
+    """Every setting that is measured, chosen beforehand; trusts are compared at `few` queries."""
     central = [Setting(s=s, epsilon=e) for s in (10, 40, 100, 500) for e in (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004)]
     votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 500) for k in (2, 4, 10)]
     local = [
-        Setting(s=10, epsilon=e, protocol=protocol)
+        Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("local-rr", "local-collision")
         for e in (0.01, 0.04, 0.1, 0.2, 0.4, 1.0)
     ]
     between = [
-        Setting(s=10, epsilon=e, protocol=protocol)
+        Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("distributed", "shuffle")
         for e in (0.01, 0.04, 0.1, 0.29, 1.0)
     ]
@@ -217,7 +217,8 @@ def main() -> None:
     parser.add_argument("--released", type=Path, help="write the first draw's labels here, for `teach`, and no results")
     given = parser.parse_args()
     every = read_features(given.data, given.seeds, given.features)
-    settings = [setting for setting in grid() if not given.only or setting.name in given.only]
+    few = CLASSES if every[0].clusters else 100  # a pool without a clustering has no ten clusters worth asking
+    settings = [setting for setting in grid(few) if not given.only or setting.name in given.only]
     if given.released:
         write_released(every[0], settings, given.released)
         return

