@@ -32,6 +32,9 @@ Insecure = Annotated[
 ]
 Address = Annotated[str, typer.Option(help="host:port of the coordinator's SuperLink.")]
 Certificate = Annotated[Path | None, typer.Option(help="The coordinator's ca.crt, got from the coordinator itself.")]
+Trusted = Annotated[
+    Path | None, typer.Option(help="Flower's YAML list of keys whose signed apps this node runs; no others then.")
+]
 Port = Annotated[int, typer.Option(help="Local port of the node's own interface; 0 picks a free one.")]
 
 
@@ -110,7 +113,12 @@ def silo_init(folder: Folder, name: Annotated[str, typer.Option(help="How the ot
 
 @silo_app.command("start")
 def silo_start(
-    folder: Folder, address: Address, certificate: Certificate = None, port: Port = 0, insecure: Insecure = False
+    folder: Folder,
+    address: Address,
+    certificate: Certificate = None,
+    port: Port = 0,
+    trusted_entities: Trusted = None,
+    insecure: Insecure = False,
 ) -> None:
     """Connect to the coordinator and answer what silo.toml allows, until stopped."""
     from recordwise.federation import launch
@@ -118,7 +126,14 @@ def silo_start(
 
     _warn(insecure)
     node_in(folder)  # a mistake in the settings shows now
-    command = launch.supernode(folder, address=address, certificate=certificate, port=port, insecure=insecure)
+    command = launch.supernode(
+        folder,
+        address=address,
+        certificate=certificate,
+        port=port,
+        insecure=insecure,
+        trusted=trusted_entities,
+    )
     _stay(command, launch.environment(folder))
 
 
@@ -159,10 +174,15 @@ def shuffler_init(folder: Folder, name: Annotated[str, typer.Option(help="How th
 
 @shuffler_app.command("start")
 def shuffler_start(
-    folder: Folder, address: Address, certificate: Certificate = None, port: Port = 0, insecure: Insecure = False
+    folder: Folder,
+    address: Address,
+    certificate: Certificate = None,
+    port: Port = 0,
+    trusted_entities: Trusted = None,
+    insecure: Insecure = False,
 ) -> None:
     """Connect to the coordinator and shuffle what silos of shuffler.toml seal to it, until stopped."""
-    silo_start(folder, address, certificate, port, insecure)
+    silo_start(folder, address, certificate, port, trusted_entities, insecure)
 
 
 def _warn(insecure: bool) -> None:

@@ -56,13 +56,20 @@ def superlink(folder: Path, *, host: str, port: int, insecure: bool) -> list[str
     ]
 
 
-def supernode(folder: Path, *, address: str, certificate: Path | None, port: int, insecure: bool) -> list[str]:
-    """Start a silo's, or the shuffler's, SuperNode."""
+def supernode(
+    folder: Path, *, address: str, certificate: Path | None, port: int, insecure: bool, trusted: Path | None = None
+) -> list[str]:
+    """Start a silo's, or the shuffler's, SuperNode.
+
+    Args:
+      trusted: Flower's list of who may submit apps; without it the node runs whatever app the SuperLink hands it.
+    """
     command = [
         _program("flower-supernode"),
         *("--superlink", address),
         *("--port", str(port or free_port())),
         *("--node-config", f'folder="{folder.resolve()}"'),
+        *(("--trusted-entities", str(trusted)) if trusted else ()),
     ]
     if insecure:
         return [*command, "--insecure"]
