@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -58,4 +59,5 @@ def audit(
         ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
         verdict = audit_terms(terms, ballot, num_records=records, trials=trials, confidence=confidence)
     typer.echo(json.dumps(verdict.as_dict(), indent=2) if as_json else verdict.as_text())
-    raise typer.Exit(verdict.exit_code)
+    if verdict.violated:
+        sys.exit(verdict.exit_code)  # typer.Exit would be a return value of the command, which `cli.main` does not read

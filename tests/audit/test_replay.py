@@ -43,11 +43,9 @@ def replayed(one: PrivateDistiller, labels: np.ndarray = Y) -> ReplayResult:
         {},
         {"neighbours": "add-remove"},
         {"rounds": 2, "votes_per_record": 2},
-        {"mechanism": "permute-and-flip"},
         {"trust": "local"},
         {"trust": "distributed", "parties": 3},
-        {"max_distance": 1.0},
-        {"metric": "cosine"},
+        {"max_distance": 1.0, "metric": "cosine"},
     ],
     ids=str,
 )
