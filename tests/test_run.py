@@ -156,3 +156,32 @@ def test_labels_are_a_table_whatever_the_classes_are_called(tmp_path: Path, blob
 def test_a_page_of_several_rounds_does_not_claim_to_show_them_all(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     page = (run(tmp_path, method="num_queries = 12\nrounds = 2").folder / "report.html").read_text()
     assert "the like of 1 more" in page and "This is all" not in page
+
+
+def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Numbers alone would be taken for each other without a word."""
+    (tmp_path / "records.csv").write_text("income,age,y\n" + "\n".join(f"{i * 1000},{i},{i % 2}" for i in range(20)))
+    (tmp_path / "pool.csv").write_text("age,income\n" + "\n".join(f"{i}.5,{i * 1000}" for i in range(20)))
+    (tmp_path / "job.toml").write_text(
+        '[private]\npath = "records.csv"\nlabels = "y"\n[public]\npath = "pool.csv"\n[privacy]\nepsilon = 1.0\n'
+    )
+    with pytest.raises(InvalidInput, match=r"pool's columns in its order \(age, income\), got income, age"):
+        run_job(read_job(tmp_path / "job.toml"), Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+TESTS = {
+    "width": ({"X": np.ones((5, DIM + 1)), "y": np.ones(5, dtype=int)}, "shape"),
+    "names": ({"X": np.ones((5, DIM)), "y": np.array(list("abcab"))}, "labels must be of the kind"),
+}
+
+
+@pytest.mark.parametrize("fault", TESTS)
+def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
+    tmp_path: Path, blobs: dict[str, np.ndarray], fault: str
+) -> None:
+    arrays, message = TESTS[fault]
+    np.savez(tmp_path / "test.npz", **arrays)
+    with pytest.raises(InvalidInput, match=message):
+        run(tmp_path, method='num_queries = 12\n[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
+    assert not (tmp_path / "runs").exists()

@@ -40,8 +40,9 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     test = read_source(job.test, "test") if job.test else None
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
-    if test is not None and test.labels is None:
-        raise InvalidInput("test.labels must name where the test labels are")
+    _check_columns("private", private, public)
+    if test is not None:
+        _check_test(test, private, public)
     distiller = PrivateDistiller(
         epsilon=job.privacy.epsilon,
         delta=job.privacy.delta,
@@ -77,6 +78,26 @@ def read_source(source: Source, section: str) -> Loaded:
         return read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
     except InvalidInput as fault:
         raise InvalidInput(f"[{section}] {fault}") from fault
+
+
+def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
+    """Columns are told apart by their place once they are read, so they must come in one order."""
+    if loaded.columns != public.columns:
+        ours, theirs = (", ".join(part.columns) or "none" for part in (loaded, public))
+        raise InvalidInput(f"[{section}] samples must be the pool's columns in its order ({theirs}), got {ours}")
+
+
+def _check_test(test: Loaded, private: Loaded, public: Loaded) -> None:
+    """Refuse a test set that could not be scored, before anything is spent on what it is to test."""
+    if test.labels is None:
+        raise InvalidInput("test.labels must name where the test labels are")
+    _check_columns("test", test, public)
+    wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
+    if wide != width:
+        raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
+    numbers = [np.asarray(part.labels).dtype.kind in "iufb" for part in (test, private)]
+    if numbers[0] != numbers[1] or np.ndim(test.labels) != np.ndim(private.labels):
+        raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:

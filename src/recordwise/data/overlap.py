@@ -23,8 +23,8 @@ def refuse_overlap(public: Samples, private: Samples) -> None:
     copied = np.flatnonzero(copies(public, private))
     if len(copied):
         raise InvalidInput(
-            f"the public pool must not hold private records, {len(copied)} of its {len(public)} samples do "
-            f"(first: row {copied[0]}); remove them from the pool"
+            f"the public pool must not hold private records, {len(copied)} of its {len(public)} samples are "
+            f"(first: row {copied[0]}); leave them out of the records, for the pool's gaps would tell where they were"
         )
 
 
