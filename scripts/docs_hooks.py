@@ -32,6 +32,7 @@ OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
 FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
 SOURCE = ("command", "date", "hardware", "versions")
 MEASURED = ("data", "split", "student", "protocol", "s", "k", "epsilon", "test_accuracy", "label_accuracy")
+TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "svhn": "SVHN"}
 LARGE = ((1e9, "billion"), (1e6, "million"))
 HIDDEN = {*SOURCE, "revision", "seeds"}
 
@@ -122,7 +123,9 @@ def _section(room: str, name: str) -> str:
     epsilon = _plain(next((row["epsilon"] for row in rows if row["k"] > 1), rows[0]["epsilon"]))
     return f"""{head}
 
-Central trust, one vote per record, by number of queries s; {rows[0]["student"]} student:
+A {rows[0]["student"]} student, which reaches {_plain(rows[0].get("nonprivate_accuracy"), "accuracy")} when it is taught the
+pool's true labels. A run is one draw of the noise on one seed of everything public; the seeds are those of the command,
+and where there is one, ± shows the noise alone. Central trust, one vote per record, by number of queries s:
 
 <!-- results: {of} where: protocol=central, k=1 only: test_accuracy by: epsilon / s -->
 
@@ -215,7 +218,7 @@ def _source(rows: list[Row], common: Row) -> list[str]:
 
 
 def _title(name: str) -> str:
-    return re.sub(r"[_.-]", " ", name).capitalize()
+    return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
 def _keys(rows: Iterable[Row]) -> list[str]:

@@ -252,9 +252,7 @@ def given(page: str, folder: Path) -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in sorted((DOCS / "concepts").glob("*.md")) if blocks(page, "python")], ids=named
-)
+@pytest.mark.parametrize("page", [*sorted((DOCS / "concepts").glob("*.md")), DOCS / "federation.md"], ids=named)
 def test_the_examples_of_a_concept_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = given(page.name, tmp_path)
