@@ -2,7 +2,7 @@
 
     python -m experiments.audit
 
-About five minutes on one core. Noise is seeded, so that the table can be made again to the digit; nothing here is
+A few minutes on one core. Noise is seeded, so that the table can be made again to the digit; nothing here is
 released. Writes experiments/results/audit.json.
 """
 
