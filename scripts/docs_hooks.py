@@ -121,10 +121,10 @@ def _section(room: str, name: str) -> str:
         return f"{head}\n\n<!-- results: {of} only: {', '.join(measured)} -->"
     few = min(row["s"] for row in rows)
     epsilon = _plain(next((row["epsilon"] for row in rows if row["k"] > 1), rows[0]["epsilon"]))
+    best = _plain(rows[0].get("nonprivate_accuracy"), "accuracy")
     return f"""{head}
 
-A {rows[0]["student"]} student, which reaches {_plain(rows[0].get("nonprivate_accuracy"), "accuracy")} when it is taught the
-pool's true labels. A run is one draw of the noise on one seed of everything public; the seeds are those of the command,
+A {rows[0]["student"]} student, which reaches {best} when it is taught the pool's true labels. A run is one draw of the noise on one seed of everything public; the seeds are those of the command,
 and where there is one, ± shows the noise alone. Central trust, one vote per record, by number of queries s:
 
 <!-- results: {of} where: protocol=central, k=1 only: test_accuracy by: epsilon / s -->
