@@ -56,6 +56,7 @@ def test_a_job_without_a_ledger_gets_one_of_exactly_its_epsilon(tmp_path: Path, 
     done = run(tmp_path)
     ledger = Ledger.open(done.folder / "ledger.sqlite", read_only=True)
     assert ledger.spent("default") == 2 == ledger.budget("default").epsilon
+    assert [entry.note for entry in ledger.history("default")] == ["job"]
     again = run(tmp_path)
     assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
 

@@ -60,6 +60,11 @@ class Checkpoint:
                 )
         return cls(folder, begun["run"])
 
+    @property
+    def name(self) -> str:
+        """What to call the run where it is remembered."""
+        return self.folder.absolute().name
+
     @classmethod
     def _begin(cls, folder: Path, facts: Mapping[str, Any]) -> Checkpoint:
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,6 +100,8 @@ class Checkpoint:
 
 class Unkept:
     """The folder of a run that keeps nothing: killed, it starts afresh, as another run."""
+
+    name = ""
 
     def __init__(self) -> None:
         self.run_id = uuid.uuid4().hex

@@ -95,8 +95,9 @@ def _check_test(test: Loaded, private: Loaded, public: Loaded) -> None:
     wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
     if wide != width:
         raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
-    numbers = [np.asarray(part.labels).dtype.kind in "iufb" for part in (test, private)]
-    if numbers[0] != numbers[1] or np.ndim(test.labels) != np.ndim(private.labels):
+    test_labels, labels = np.asarray(test.labels), np.asarray(private.labels)
+    numbers, known = (part.dtype.kind in "iufb" for part in (test_labels, labels))
+    if numbers != known or test_labels.ndim != labels.ndim:
         raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
 
 

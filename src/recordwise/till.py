@@ -136,4 +136,6 @@ class Till:
         if self.payments is not None:
             event, promise = self.payments.event, self.payments.guarantee()
         promise = replace(promise, private=self.noise.private)  # the ledger refuses what is not private
-        return self.ledger.release(self.budget, f"{self.folder.run_id}/round-{number}", event, promise, produce)
+        return self.ledger.release(
+            self.budget, f"{self.folder.run_id}/round-{number}", event, promise, produce, self.folder.name
+        )
