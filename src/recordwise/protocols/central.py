@@ -164,9 +164,7 @@ class CentralGaussian(_Central):
         positive(epsilon=epsilon)
         probability(delta=delta)
         cells = ballot.cells_changed(neighbours)
-        sigma2 = calibrate(
-            lambda sigma2: [DiscreteGaussianTally(sigma2, cells)] * rounds, exact(epsilon), exact(delta)
-        )
+        sigma2 = calibrate(lambda sigma2: [DiscreteGaussianTally(sigma2, cells)] * rounds, exact(epsilon), exact(delta))
         return cls(ballot=ballot, neighbours=neighbours, rho=cells / (2 * sigma2), delta=exact(delta))
 
     @property
