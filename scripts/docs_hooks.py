@@ -15,6 +15,7 @@ in, and a test compares.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import statistics
@@ -121,17 +122,19 @@ def _section(room: str, name: str) -> str:
         return f"{head}\n\n<!-- results: {of} only: {', '.join(measured)} -->"
     few = min(row["s"] for row in rows)
     epsilon = _plain(next((row["epsilon"] for row in rows if row["k"] > 1), rows[0]["epsilon"]))
+    approximate = {row["protocol"]: _plain(row["delta"]) for row in rows if row.get("delta")}
     best = _plain(rows[0].get("nonprivate_accuracy"), "accuracy")
     return f"""{head}
 
-A {rows[0]["student"]} student, which reaches {best} when it is taught the pool's true labels. A run is one draw of the noise on one seed of everything public; the seeds are those of the command,
-and where there is one, ± shows the noise alone. Central trust, one vote per record, by number of queries s:
+A {rows[0]["student"]} student, which reaches {best} when it is taught the pool's true labels. A run is one draw of the
+noise on one seed of everything public; the seeds are those of the command, and where there is one, ± shows the noise
+alone. Central trust, one vote per record, by number of queries s:
 
 <!-- results: {of} where: protocol=central, k=1 only: test_accuracy by: epsilon / s -->
 
 <!-- results: {of} where: protocol=central, k=1 only: label_accuracy by: epsilon / s -->
 
-Every trust, s = {few}:
+Every trust, s = {few}{"".join(f"; delta {delta} under {trust} trust" for trust, delta in approximate.items())}:
 
 <!-- plot: {of} where: s={few}, k=1 only: test_accuracy by: epsilon / protocol -->
 
@@ -162,7 +165,7 @@ def _table(rows: list[Row], columns: list[str], common: Row, *, spared: bool) ->
     ]
     lines += ["| " + " | ".join(_plain(_at(row, column), column) for column in columns) + " |" for row in rows]
     told = [f"{column.replace('_', ' ')}: {value}" for column, value in same.items() if value]
-    return "\n".join(lines) + f"\n\n*{'; '.join([*told, *_source(rows, common)])}*\n"
+    return "\n".join(lines) + _small([*told, *_source(rows, common)])
 
 
 def _plot(rows: list[Row], drawn: str, common: Row, along: str, apart: str) -> str:
@@ -176,7 +179,7 @@ def _plot(rows: list[Row], drawn: str, common: Row, along: str, apart: str) -> s
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
         series.setdefault(name, []).append((_at(row, along), statistics.fmean(values), spread))
     picture = curves(series, x_label=along, y_label=drawn.replace("_", " "))
-    return f'<div class="chart">{picture}</div>\n\n*{"; ".join(_source(rows, common))}*\n'
+    return f'<div class="chart">{picture}</div>' + _small(_source(rows, common))
 
 
 def _crossed(rows: list[Row], cells: list[str], common: Row, down: str, across: str) -> str:
@@ -199,7 +202,7 @@ def _crossed(rows: list[Row], cells: list[str], common: Row, down: str, across: 
         for name in dict.fromkeys(place(row, down) for row in _sorted(rows, down))
     ]
     what = ", ".join(cell.replace("_", " ") for cell in cells)
-    return "\n".join(lines) + f"\n\n*{'; '.join([what, *_source(rows, common)])}*\n"
+    return "\n".join(lines) + _small([what, *_source(rows, common)])
 
 
 def _sorted(rows: list[Row], name: str) -> list[Row]:
@@ -215,6 +218,10 @@ def _source(rows: list[Row], common: Row) -> list[str]:
     told = told or (["one run"] if seeds else [])
     source = {key: rows[0].get(key, common.get(key)) for key in SOURCE}
     return told + [f"{key}: {_plain(value)}" for key, value in source.items() if value]
+
+
+def _small(told: list[str]) -> str:
+    return f"\n\n<small>{html.escape('; '.join(told))}</small>\n"
 
 
 def _title(name: str) -> str:
