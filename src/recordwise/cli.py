@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import click
 import typer
 
+from recordwise.cli_audit import audit
 from recordwise.errors import RecordwiseError
+from recordwise.federation.cli import install as install_federation
 
 app = typer.Typer(
     name="recordwise",
@@ -27,6 +29,8 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(no_args_is_help=True, help="What was spent, when, on what, and what is left.")
 app.add_typer(ledger_app, name="ledger")
+app.command()(audit)
+install_federation(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 
