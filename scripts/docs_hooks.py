@@ -5,7 +5,7 @@
     <!-- results: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->    epsilon down, s across
     <!-- value: benchmarks/local where: name=server decodes only: ratio.pure-ldp -->      one number, in a sentence
     <!-- plot: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->       against epsilon, a curve per s
-    <!-- other results: benchmarks -->        a table for each file that the page's other marks leave out
+    <!-- other results: benchmarks -->        what no page shows otherwise, file by file
     <!-- commands -->                         every command of the shell, with its options
 
 The documentation site is built with this module as a hook of mkdocs. README.md is shown by hosts that run no hook, so
@@ -42,8 +42,7 @@ Row = Mapping[str, Any]
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
-    named = {(mark["room"], mark["name"]) for mark in MARK.finditer(markdown)}
-    markdown = MARK.sub(shown, OTHERS.sub(lambda mark: _others(mark["room"], named), markdown))
+    markdown = MARK.sub(shown, OTHERS.sub(lambda mark: _others(mark["room"]), markdown))
     return markdown.replace("<!-- commands -->", commands()) if "<!-- commands -->" in markdown else markdown
 
 
@@ -106,9 +105,11 @@ def shown(mark: re.Match[str]) -> str:
     return _plain(_at(rows[0], columns[0]), columns[0])
 
 
-def _others(room: str, named: set[tuple[str, str]]) -> str:
+def _others(room: str) -> str:
+    pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    named = {mark["name"] for mark in MARK.finditer(pages) if mark["room"] == room}
     names = sorted(file.stem for file in (ROOT / room / "results").glob("*.json"))
-    return "\n\n".join(_section(room, name) for name in names if (room, name) not in named)
+    return "\n\n".join(_section(room, name) for name in names if name not in named)
 
 
 def _section(room: str, name: str) -> str:
@@ -262,7 +263,7 @@ def _plain(value: Any, column: str = "") -> str:
         return _percent(value, None)
     if isinstance(value, float):
         large = next(((unit, f" {name}") for unit, name in LARGE if abs(value) >= unit), (1, ""))
-        return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value / large[0]:.3g}{large[1]}"
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value / large[0]:.4g}{large[1]}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
