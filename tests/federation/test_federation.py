@@ -359,8 +359,11 @@ def test_too_few_participants_are_refused(tmp_path: Path) -> None:
 
 def test_strangers_do_not_count_where_silos_protect_each_other(tmp_path: Path) -> None:
     one, plan = planned(tmp_path, Trust.DISTRIBUTED)
-    with pytest.raises(ProtocolFault, match="known to this one"):
+    with pytest.raises(ProtocolFault, match="known to this one must take part"):
         fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}).answer("plan", plan.to_bytes())
+    acquainted = fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}, min_participants=1)
+    with pytest.raises(ProtocolFault, match="must count as colluding"):
+        acquainted.answer("plan", plan.to_bytes())
     with pytest.raises(ProtocolFault, match="must have the identity this silo knows"):
         fresh_silo(one, tmp_path, peers={**one.roster, "south": b"x" * 32}).answer("plan", plan.to_bytes())
     with pytest.raises(ProtocolFault, match="colluding"):
@@ -369,7 +372,7 @@ def test_strangers_do_not_count_where_silos_protect_each_other(tmp_path: Path) -
 
 def test_more_trust_than_granted_is_refused(tmp_path: Path) -> None:
     one, plan = planned(tmp_path, Trust.CENTRAL)
-    with pytest.raises(InvalidInput, match="grants distributed trust"):
+    with pytest.raises(ProtocolFault, match="grants distributed trust"):
         fresh_silo(one, tmp_path, trust=Trust.DISTRIBUTED).answer("plan", plan.to_bytes())
 
 
@@ -416,6 +419,17 @@ def test_a_refusal_tells_the_coordinator_nothing_about_records(tmp_path: Path) -
     reply = Reply.verified(silo.reply("vote", ask_of(plan).to_bytes()), one.roster["north"])
     assert reply.refused == "InvalidInput: the silo's own data or settings are at fault; its operator sees why"
     assert silo.ledger.spent("default") == 0
+
+
+def test_a_plan_whose_secure_sum_would_be_unsafe_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path, Trust.DISTRIBUTED)
+    roster = {**plan.roster, "east": b"e" * 32}
+    with pytest.raises(InvalidInput, match="exceed half of 4 parties"):
+        replace(plan, roster=roster, protocol=replace(plan.protocol, parties=4))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="too few shares of noise"):
+        replace(plan, protocol=replace(plan.protocol, survivors=3))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="parties must be >= the 3 silos"):
+        replace(plan, protocol=replace(plan.protocol, parties=2))  # type: ignore[call-arg]
 
 
 def test_a_person_sees_what_is_asked_and_what_it_costs_before_the_silo_answers(tmp_path: Path) -> None:

@@ -113,6 +113,8 @@ class Wire:
     def signal(self, name: str, number: signal.Signals) -> None:
         """To a party's whole process group, as `kill` would."""
         os.killpg(self.processes[name].pid, number)
+        if number is signal.SIGKILL:
+            self.processes[name].wait(15)
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -123,6 +125,8 @@ class Wire:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _start(self, name: str, command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+        if name in self.processes:
+            self._end(self.processes[name])
         with (folder / "log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 command, env=self._environment(folder), stdout=log, stderr=log, start_new_session=True

@@ -89,7 +89,7 @@ class World:
     def rules(self, **policy: Any) -> Policy:
         rules = {
             "epsilon": Fraction(self.cap),
-            "delta": Fraction(1, 10),
+            "delta": Fraction(1, 10) if self.trust is Trust.SHUFFLE else Fraction(0),
             "trust": self.trust,
             "peers": self.roster,
             "shuffler": self.mixer,

@@ -81,6 +81,7 @@ class Plan:
                     f"survivors must be <= threshold - colluding = {self.threshold - self.colluding} honest silos, got "
                     f"{self.protocol.survivors}: too few shares of noise would be in the sum"
                 )
+            self.session(Ask(plan="", run=self.run, round=1, queries=np.zeros((1, 1), np.float32)))  # checks its terms
         if isinstance(self.protocol, ShuffleSingle) and self.shuffler is None:
             raise InvalidInput("shuffle trust needs a shuffler, got none")
 
@@ -163,7 +164,7 @@ class Plan:
         if not isinstance(protocol, DistributedLaplace):
             raise ProtocolFault(f"a secure sum is for distributed trust, this plan is for {self.trust} trust")
         return Session(
-            name=f"{self.digest}/{ask.round}/{ask.attempt}/{ask.asked}",
+            name=f"{ask.plan}/{ask.round}/{ask.attempt}/{ask.asked}",
             roster=self.roster,
             threshold=self.threshold,
             length=protocol.ballot.num_cells,

@@ -81,6 +81,11 @@ class Policy:
                 f"at least {self.min_participants} silos known to this one must take part, the plan promises "
                 f"{max(0, plan.threshold - strangers)}"
             )
+        if plan.trust is Trust.DISTRIBUTED and strangers > plan.colluding:
+            raise ProtocolFault(
+                f"silos not known to this one must count as colluding, the roster holds {strangers} and the plan "
+                f"tolerates {plan.colluding}: their shares of noise cannot be relied on"
+            )
 
 
 def approve(folder: Path, digest: str) -> str:

@@ -111,7 +111,10 @@ class Silo:
     def _check_cap(self, plan: Plan) -> None:
         """The whole run must fit what is left, not only its first round."""
         cap = self.ledger.budget(self.policy.budget)
-        cap.admit(plan.run, plan.protocol.guarantee)
+        try:
+            cap.admit(plan.run, plan.protocol.guarantee)
+        except InvalidInput as error:
+            raise ProtocolFault(str(error)) from error  # it is the plan that is at fault, not this silo's data
         before = [entry.event for entry in self.ledger.history(self.policy.budget)]
         spent = total_epsilon(before, cap.delta)
         after = total_epsilon([*before, *[plan.protocol.event] * plan.rounds], cap.delta)
