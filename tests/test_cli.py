@@ -255,3 +255,18 @@ def test_help_shows_a_job_file_without_control_characters(
     recordwise("run", "--help", monkeypatch=monkeypatch)
     shown = capsys.readouterr().out
     assert "[private]" in shown and "\\b" not in shown and "\b" not in shown
+
+
+def test_an_audit_passes_a_healthy_protocol_and_fails_a_broken_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from recordwise.protocols.central import CentralLaplace
+
+    arguments = ["audit", "--epsilon", "1", "--queries", "2", "--classes", "2", "--trials", "4000", "--json"]
+    assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["violated"] is False
+    half = property(lambda self: type(law(self))(law(self).scale / 2))
+    law = CentralLaplace.law.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(CentralLaplace, "law", half)
+    assert recordwise(*arguments, monkeypatch=monkeypatch) == 1
+    assert json.loads(capsys.readouterr().out)["violated"] is True

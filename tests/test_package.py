@@ -23,10 +23,10 @@ ORDER = [
     {"data"},
     {"encoders"},
     {"queries", "labels", "students", "baselines"},
-    {"planner", "till", "job"},
+    {"planner", "till", "job", "device"},
     {"distiller"},
     {"report", "audit"},
-    {"run", "demo", "federation", "device", "cli", "cli_audit"},
+    {"run", "demo", "federation", "cli", "cli_audit"},
 ]
 
 

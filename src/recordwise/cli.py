@@ -226,7 +226,9 @@ def _print_json(content: Any) -> None:
 def main() -> None:
     """Run the command; a mistake ends in one line on standard error and an exit code of its kind."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # what a command exits with comes back as a value
+        if isinstance(code, int) and code:
+            sys.exit(code)
     except RecordwiseError as error:
         print(f"recordwise: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -236,8 +238,6 @@ def main() -> None:
         sys.exit(1)
     except typer.Abort:
         sys.exit(130)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -60,4 +59,4 @@ def audit(
         verdict = audit_terms(terms, ballot, num_records=records, trials=trials, confidence=confidence)
     typer.echo(json.dumps(verdict.as_dict(), indent=2) if as_json else verdict.as_text())
     if verdict.violated:
-        sys.exit(verdict.exit_code)  # typer.Exit would be a return value of the command, which `cli.main` does not read
+        raise typer.Exit(verdict.exit_code)

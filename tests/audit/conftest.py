@@ -1,8 +1,0 @@
-"""Lets the tests of this folder import the twins beside them."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
