@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_scan import Colour, coloured
+from tests.queries.test_scan import Colour, coloured
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.self_supervised import features_of

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from experiments.vision import Images, Recipe, purity, represent, teach_all, to_device
+
+from experiments import cifar10, mnist, svhn
+from recordwise.encoders.steps import Compute
+
+CPU = Compute(device="cpu")
+
+
+def noise(channels: int, side: int) -> Images:
+    rng = np.random.default_rng(0)
+
+    def part(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = (count, side, side) if channels == 1 else (count, side, side, channels)
+        images = to_device(rng.integers(0, 256, shape, dtype=np.uint8), CPU)
+        return images, torch.from_numpy(rng.integers(0, 10, count))
+
+    (public, public_labels), (private, private_labels), (test, test_labels) = part(520), part(20), part(20)
+    return Images(
+        public=public, private=private, test=test,
+        public_labels=public_labels, private_labels=private_labels, test_labels=test_labels,
+    )  # fmt: skip
+
+
+def shrunk(recipe: Recipe) -> Recipe:
+    byol = replace(recipe.byol, epochs=1, width=2, hidden=8, projection=4, batch=130)
+    byol = replace(byol, prototype_epochs=min(1, byol.prototype_epochs))
+    return replace(
+        recipe,
+        byol=byol,
+        scan=recipe.scan and replace(recipe.scan, epochs=1, heads=2),
+        self_label=replace(recipe.self_label, epochs=2, trusting_epochs=1),
+        rounds=min(1, recipe.rounds),
+        student=replace(recipe.student, epochs=2, trusting_epochs=1),
+        ensemble=None,
+        dims=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "channels"), [(cifar10.SMALL, 3), (svhn.SMALL, 3), (mnist.SMALL, 1)], ids=["cifar10", "svhn", "mnist"]
+)
+def test_a_recipe_runs_from_images_to_a_student(recipe: Recipe, channels: int, tmp_path: Path):
+    images, small = noise(channels, 16), shrunk(recipe)
+    represent(images, small, seed=1, compute=CPU, folder=tmp_path)
+    with np.load(tmp_path / "features.npz") as file:
+        assert file["public"].shape == (520, 4)
+        assert file["public"].dtype == np.float16
+        assert ("public_clusters" in file) == (recipe.scan is not None)
+    labels = np.zeros(520, dtype=np.int8)
+    np.savez(tmp_path / "released.npz", **{"one/labels": labels, "one/prior": np.full(10, 0.1)})
+    teach_all(images, small, tmp_path / "released.npz", seed=1, compute=CPU, folder=tmp_path, out=tmp_path)
+    assert 0 <= json.loads((tmp_path / "released.json").read_text())["one_test"] <= 1
+
+
+def test_digits_are_never_mirrored():
+    for recipe in (mnist.RECIPE, svhn.RECIPE):
+        views = (recipe.byol.view, recipe.student.strong, recipe.student.weak, recipe.self_label.strong)
+        assert all(view.flip == 0 for view in views)
+        assert not recipe.mirror
+
+
+def test_purity_is_label_accuracy_without_noise():
+    clusters, labels = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([3, 3, 4, 5, 5])
+    assert purity(clusters, labels) == pytest.approx(0.8)
