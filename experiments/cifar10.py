@@ -5,9 +5,9 @@
     python -m experiments.cifar10 teach --seed 11 --released runs/cifar10-11/released.npz
 
 The settings come from an earlier probe that compared variants with labels in hand, on one seed; which one is not known,
-so it may be this one. What the probe left open (how strong and how likely each change of the strong view is, strong views
-in the trusting epochs, the alignment rate, the exact prototype loss) was filled in here before the first run. Features
-and clusters were then run once and not changed; the linear student was chosen afterwards (see labelling.py).
+so it may be this one. What the probe left open (how strong and how likely each change of the strong view is, strong
+views in the trusting epochs, the alignment rate, the exact prototype loss) was filled in here before the first run.
+Features and clusters were then run once and not changed; the linear student was chosen afterwards (see labelling.py).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     python -m experiments.svhn teach --seed 11 --released runs/svhn-11/released.npz
 
 Views never mirror a digit and never turn it far; colours may be anything, inverted ones too. Ten clusters would follow
-colours and neighbours as much as digits, so there is no SCAN here: many clusters are asked about instead. Epochs were set
-by the GPU time that was left, before any result on this data set was seen.
+colours and neighbours as much as digits, so there is no SCAN here: many clusters are asked about instead. Epochs were
+set by the GPU time that was left, before any result on this data set was seen.
 """
 
 from __future__ import annotations
