@@ -270,3 +270,12 @@ def test_an_audit_passes_a_healthy_protocol_and_fails_a_broken_one(
     monkeypatch.setattr(CentralLaplace, "law", half)
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 1
     assert json.loads(capsys.readouterr().out)["violated"] is True
+
+
+def test_a_budget_that_is_a_mistake_makes_no_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "ledger.sqlite"
+    assert recordwise("ledger", "open", place, "--budget", "us", "--epsilon", "0", monkeypatch=monkeypatch) == 2
+    assert "epsilon must be > 0, got 0" in capsys.readouterr().err
+    assert not place.exists()

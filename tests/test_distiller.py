@@ -298,3 +298,32 @@ def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarra
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     with pytest.raises(ChangedInput, match="private"):
         fit(distiller(run_dir=tmp_path / "run", noise=SeededNoise(0)), digits)
+
+
+def test_columns_of_numbers_in_another_order_are_refused(digits: dict[str, np.ndarray]) -> None:
+    import pandas as pd
+
+    rng = stream(0, "columns")
+    records, pool = (pd.DataFrame(rng.normal(size=(50, 2)), columns=["age", "income"]) for _ in range(2))
+    with pytest.raises(InvalidInput, match=r"columns in its order \(age, income\), got income, age"):
+        PrivateDistiller(1.0, num_queries=5).fit(records[["income", "age"]], [0, 1] * 25, X_public=pool)
+
+
+def test_labels_with_gaps_are_refused_in_one_line() -> None:
+    X = np.arange(8.0).reshape(4, 2)
+    with pytest.raises(InvalidInput, match="one kind, without gaps"):
+        PrivateDistiller(1.0, num_queries=2).fit(X, np.array(["a", None, "b", "a"], dtype=object), X_public=X + 0.5)
+
+
+def test_a_pool_of_fewer_samples_than_classes_still_gets_its_queries_chosen() -> None:
+    X = stream(0, "few").normal(size=(60, 2))
+    fitted = PrivateDistiller(1.0).fit(X, np.arange(60) % 3, X_public=X[:2] + 0.5)
+    assert len(fitted.rounds_[0].queries) == 2
+
+
+@pytest.mark.parametrize("kind", [object, str])
+def test_an_undeclared_class_is_named_as_it_was_written(kind: type) -> None:
+    X = np.arange(8.0).reshape(4, 2)
+    y = np.array(["a", "b", "?", "a"], dtype=kind)
+    with pytest.raises(InvalidInput, match=r"row 2 holds '\?'$"):
+        PrivateDistiller(1.0, num_queries=2, classes=["a", "b"]).fit(X, y, X_public=X + 0.5)

@@ -194,9 +194,15 @@ def ledger_open(
     neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
 ) -> None:
     """Open a budget. Its terms never change afterwards."""
-    from recordwise.privacy.ledger import Ledger
+    from recordwise.privacy.guarantee import Neighbours, exact, one_of
+    from recordwise.privacy.ledger import Budget, Ledger
 
-    opened = Ledger.open(place).open_budget(budget, epsilon=epsilon, delta=delta, neighbours=neighbours)  # type: ignore[arg-type]
+    asked = Budget(  # refused, if it is a mistake, before a ledger is made for it
+        name=budget, epsilon=exact(epsilon), delta=exact(delta), neighbours=one_of(Neighbours, neighbours=neighbours)
+    )
+    opened = Ledger.open(place).open_budget(
+        asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours
+    )
     typer.echo(
         f"budget {opened.name!r}: epsilon {float(opened.epsilon):g}, delta {float(opened.delta):g}, {opened.neighbours}"
     )

@@ -174,6 +174,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         noise = self._noise()
+        _check_columns(X_public, X)
         X = self._samples(X, reset=True)
         self.classes_, labels = self._labels(X, y)
         _check_alike(X_public, X)
@@ -357,15 +358,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             if labels.dtype.kind == "f":
                 assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)
+            classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
+        except TypeError as fault:
+            raise InvalidInput(f"y must hold labels of one kind, without gaps: {fault}") from fault
         except ValueError as fault:
             raise InvalidInput(_first_line(fault)) from fault
-        classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
         if not len(classes):
             raise InvalidInput("classes must name at least one class, got none")
         numbers = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
         unknown = np.flatnonzero(classes[numbers] != labels)
         if len(unknown):
-            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown[0]].item()!r}")
+            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown].tolist()[0]!r}")
         return classes, numbers
 
     def _folder(self, X_public: Samples, known: Mapping[str, Any]) -> Checkpoint | Unkept:
@@ -481,6 +484,13 @@ def _with_abstainers(votes: Votes, senders: int) -> Votes:
     """The votes, and those of as many more senders as were announced, who have no record and vote for nothing."""
     blank = [np.full((senders - len(votes), rows.shape[1]), NOBODY, np.int32) for rows in (votes.queries, votes.labels)]
     return Votes(votes.ballot, np.vstack([votes.queries, blank[0]]), np.vstack([votes.labels, blank[1]]))
+
+
+def _check_columns(pool: Samples, records: Samples) -> None:
+    """Once a table is a matrix its columns are told apart by their place alone."""
+    names, ours = (tuple(map(str, getattr(part, "columns", ()))) for part in (pool, records))
+    if names and ours and names != ours:
+        raise InvalidInput(f"X must have the pool's columns in its order ({', '.join(names)}), got {', '.join(ours)}")
 
 
 def _check_alike(pool: Samples, records: Samples) -> None:

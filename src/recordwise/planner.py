@@ -188,7 +188,7 @@ def recommend_queries(
 
 def _candidates(num_classes: int, pool_size: int) -> list[int]:
     """From one query per class up to fifty; a query should own a few pool samples."""
-    most = max(num_classes, min(pool_size, POOL) // 5)
+    most = min(pool_size, max(num_classes, min(pool_size, POOL) // 5))
     sizes = [num_classes * factor for factor in (1, 2, 4, 7, 10, 20, 50)]
     return [size for size in sizes if size <= most] or [min(num_classes, pool_size)]
 
