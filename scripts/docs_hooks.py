@@ -5,7 +5,7 @@
     <!-- results: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->    epsilon down, s across
     <!-- value: benchmarks/local where: name=server decodes only: ratio.pure-ldp -->      one number, in a sentence
     <!-- plot: experiments/adult where: k=1 only: test_accuracy by: epsilon / s -->       against epsilon, a curve per s
-    <!-- other results: benchmarks -->        what no page shows otherwise, file by file
+    <!-- other results: experiments except: audit -->    the files that the page's other marks leave out
     <!-- commands -->                         every command of the shell, with its options
 
 The documentation site is built with this module as a hook of mkdocs. README.md is shown by hosts that run no hook, so
@@ -29,7 +29,7 @@ MARK = re.compile(
     r"<!-- (?P<kind>results|plot|value): (?P<room>benchmarks|experiments)/(?P<name>[a-z0-9_-]+)"
     r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))?(?: by: (?P<by>.+?))? -->"
 )
-OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments) -->")
+OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments)(?: except: (?P<except>.+?))? -->")
 FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
 SOURCE = ("command", "date", "hardware", "versions")
 MEASURED = ("data", "split", "student", "protocol", "s", "k", "epsilon", "test_accuracy", "label_accuracy")
@@ -42,7 +42,9 @@ Row = Mapping[str, Any]
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
-    markdown = MARK.sub(shown, OTHERS.sub(lambda mark: _others(mark["room"]), markdown))
+    named = {mark["name"] for mark in MARK.finditer(markdown)}
+    others = OTHERS.sub(lambda mark: _others(mark["room"], named | set(_names(mark["except"]))), markdown)
+    markdown = MARK.sub(shown, others)
     return markdown.replace("<!-- commands -->", commands()) if "<!-- commands -->" in markdown else markdown
 
 
@@ -105,11 +107,9 @@ def shown(mark: re.Match[str]) -> str:
     return _plain(_at(rows[0], columns[0]), columns[0])
 
 
-def _others(room: str) -> str:
-    pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
-    named = {mark["name"] for mark in MARK.finditer(pages) if mark["room"] == room}
+def _others(room: str, left_out: set[str]) -> str:
     names = sorted(file.stem for file in (ROOT / room / "results").glob("*.json"))
-    return "\n\n".join(_section(room, name) for name in names if name not in named)
+    return "\n\n".join(_section(room, name) for name in names if name not in left_out)
 
 
 def _section(room: str, name: str) -> str:
