@@ -22,9 +22,9 @@ from torch.nn import functional
 
 from recordwise.encoders.augment import Augment, pixels
 from recordwise.encoders.resnet import ResNet
+from recordwise.encoders.spherical import spherical_kmeans
 from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
 from recordwise.errors import ChangedInput, positive, whole
-from recordwise.queries.spherical import spherical_kmeans
 
 PHOTO_VIEW = Augment(
     size=24, crop=(0.2, 1.0), flip=0.5,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from recordwise.encoders.spherical import nearest, spherical_kmeans
 from recordwise.errors import InvalidInput
-from recordwise.queries.spherical import nearest, spherical_kmeans
 
 
 def directions(count: int, seed: int = 0, dim: int = 6) -> torch.Tensor:
