@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -166,6 +170,39 @@ def test_flower_neither_reports_nor_installs_anything(tmp_path: Path) -> None:
     app = tomllib.loads(launch.APP)
     assert app["project"]["dependencies"] == []
     assert all(part.startswith("recordwise.federation.") for part in app["tool"]["flwr"]["app"]["components"].values())
+
+
+def test_a_node_that_is_turned_away_is_started_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As after kill -9, while the SuperLink still takes its predecessor for online."""
+    script = (
+        f"import pathlib, sys; place = pathlib.Path({str(tmp_path / 'times')!r}); "
+        "times = place.read_text() if place.exists() else ''; place.write_text(times + 'x'); sys.exit(len(times) < 2)"
+    )
+    command = [sys.executable, "-c", script]
+    assert launch.keep_running(command, os.environ, pause=0, tries=5) == 0
+    assert (tmp_path / "times").read_text() == "xxx"
+    assert capfd.readouterr().err.count("started again") == 2
+    (tmp_path / "times").unlink()
+    assert launch.keep_running(command, os.environ, pause=0, tries=2) == 1
+
+
+def test_stopping_the_wrapper_stops_what_it_started(tmp_path: Path) -> None:
+    """As a service manager does, which knows the wrapper's id only."""
+    place = tmp_path / "pid"
+    inner = f"import os, time; open({str(place)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    outer = (
+        "import os, sys; from recordwise.federation.launch import keep_running; "
+        f"sys.exit(keep_running([sys.executable, '-c', {inner!r}], os.environ) < 0)"
+    )
+    wrapper = subprocess.Popen([sys.executable, "-c", outer])
+    end = time.monotonic() + 30
+    while not (place.exists() and place.read_text()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    wrapper.terminate()
+    assert wrapper.wait(20) == 1  # the child was ended by a signal
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(place.read_text()), 0)
 
 
 @pytest.mark.parametrize(

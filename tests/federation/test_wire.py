@@ -175,4 +175,5 @@ def test_an_unregistered_node_and_a_node_with_the_wrong_certificate_are_not_let_
     folder = wire.coordinator("strangers", rounds=1, threshold=3)
     log = wire.run(folder)
     assert_rounds_are_pooled(wire, folder, 1, log)
-    assert not (wire.root / "stranger" / "state").exists()
+    for name in ("stranger", "misled"):
+        assert not any((wire.root / name / "state" / "plans").iterdir())

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -92,8 +93,10 @@ class Wire:
     def start_node(self, name: str, certificate: Path | None = None) -> None:
         folder = self.root / name
         place = certificate or self.hub / "ca.crt"
-        command = launch.supernode(folder, address=self.address, certificate=place, port=0, insecure=False)
-        self._start(name, command, folder)
+        group = "shuffler_app" if name == "mixer" else "silo_app"
+        program = f"from recordwise.federation.cli import {group}; {group}()"
+        command = [sys.executable, "-c", program, "start", str(folder)]
+        self._start(name, [*command, "--address", self.address, "--certificate", str(place)], folder)
 
     def run(self, folder: Path, timeout: float = 280) -> str:
         """The log of a run, once it is over."""

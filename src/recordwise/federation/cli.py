@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Annotated
 
@@ -193,13 +192,9 @@ def _warn(insecure: bool) -> None:
 
 
 def _stay(command: list[str], env: dict[str, str]) -> None:
-    """Run in the foreground; the child gets the terminal's signals too and ends first."""
-    process = subprocess.Popen(command, env=env)
-    try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        code = process.wait()
-    raise typer.Exit(code)
+    from recordwise.federation.launch import keep_running
+
+    raise typer.Exit(keep_running(command, env))
 
 
 def _template(path: Path, text: str) -> None:

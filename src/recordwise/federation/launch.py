@@ -7,9 +7,11 @@ installing of packages at run time are off: a party runs what it installed.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,6 +113,37 @@ def checked(command: list[str], env: Mapping[str, str]) -> None:
     code = subprocess.run(command, env=dict(env), check=False).returncode
     if code:
         raise InvalidInput(f"{' '.join(command[:3])} failed with exit code {code}")
+
+
+def keep_running(command: list[str], env: Mapping[str, str], *, pause: float = 20.0, tries: int = 15) -> int:
+    """Run a command until it is stopped; gives its exit code.
+
+    Flower's SuperLink turns a node away while a killed predecessor with the same key still counts as online, and the
+    node then gives up. So a command that ends with an error is started again after a pause, a few times.
+    """
+    stopped = False
+    for left in range(tries, 0, -1):
+        process = subprocess.Popen(command, env=dict(env))
+
+        def stop(number: int, frame: object, process: subprocess.Popen[bytes] = process) -> None:
+            nonlocal stopped
+            stopped = True
+            process.terminate()
+
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # the terminal has told the child too
+            stopped, code = True, process.wait()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        if stopped or not code or left == 1:
+            return code
+        print(
+            f"{Path(command[0]).name} ended with exit code {code}; it is started again in {pause:g} s", file=sys.stderr
+        )
+        time.sleep(pause)
+    return 0
 
 
 def free_port() -> int:
