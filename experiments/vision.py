@@ -25,7 +25,7 @@ from recordwise.encoders.self_supervised import Byol, Pretraining, channel_stati
 from recordwise.encoders.steps import Compute, fresh_weights
 from recordwise.queries.scan import Scan, scan
 from recordwise.queries.self_label import SelfLabel, agreeing, self_label
-from recordwise.queries.spherical import nearest, spherical_kmeans
+from recordwise.encoders.spherical import nearest, spherical_kmeans
 from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
 from recordwise.students.supervised import Supervised, train
 

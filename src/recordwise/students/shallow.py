@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from recordwise.encoders.vectors import Scaler, flat
 from recordwise.streams import stream
 
 
-class _Scaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Scaled(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A scikit-learn classifier on samples scaled to unit variance; images are flattened."""
 
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -39,8 +40,9 @@ class _Scaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scaled(self, X: Samples) -> NDArray[np.float32]:
         return self.scaler_.transform(flat("samples", X))
 
+    @abstractmethod
     def _model(self, num_samples: int) -> Any:
-        raise NotImplementedError
+        """The unfitted classifier."""
 
 
 class Linear(_Scaled):
