@@ -148,6 +148,12 @@ def test_a_mark_that_means_nothing_is_an_error(hooks: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=named)
+def test_a_page_is_finished(page: Path) -> None:
+    """No line that only holds a place."""
+    assert not re.search(r"^[A-Z]{2,10}$|\bTODO\b|\bFIXME\b", FENCE.sub("", page.read_text()), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=named)
 def test_a_page_names_no_machine(page: Path) -> None:
     text = page.read_text()
     assert not re.search(r"(?<![\w.])/(work|root|home|tmp|Users|mnt)\b", text)
