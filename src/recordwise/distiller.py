@@ -51,6 +51,9 @@ from recordwise.votes.classes import as_classes
 # (round, what is asked, how it is protected, who pays) -> what is released
 Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
 
+# Settings of what happens to a release afterwards. No question depends on them unless another round follows, so they
+# may be thought over when a run is taken up again, at no cost.
+AFTERWARDS = {"decoder", "min_confidence", "student", "student_input"}
 CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
 
 
@@ -375,10 +378,13 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """The run's folder, which belongs to these settings, this pool and what is publicly known of the records."""
         if self.run_dir is None:
             return Unkept()
+        free = {"ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress"}
+        if self.rounds == 1:
+            free |= AFTERWARDS
         facts = {
             name: value if isinstance(value, str | int | float | bool | None) else repr(value)
             for name, value in self.get_params(deep=False).items()
-            if name not in ("ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress")
+            if name not in free
         }
         return Checkpoint.open(self.run_dir, {**facts, **known, "pool": fingerprint(X_public)})
 

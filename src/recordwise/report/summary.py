@@ -75,6 +75,8 @@ class Summary:
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
         lines = [self.statement, f"labelled {labelled:,} of {self.pool_size:,} pool samples"]
+        if not self.classes_declared:
+            lines.append("the list of classes was read off the labels and is not protected; declare it with classes")
         if self.test_accuracy is not None:
             lines.append(f"student: {100 * self.test_accuracy:.1f} % right on the test set")
         if self.ledger is not None:
