@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from experiments import decoding
 
 ROWS = {(row["data"], row["s"], row["epsilon"]): row for row in json.loads(decoding.RESULTS.read_text())["rows"]}
