@@ -54,7 +54,7 @@ check: .venv/dev
 	@$(BIN)/mypy
 
 docs: .venv/dev
-	@$(BIN)/mkdocs build --strict --quiet && echo "==> the documentation is in site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "==> the documentation is in site/index.html"
 
 bench: .venv/bench
 	@$(BIN)/python -m benchmarks

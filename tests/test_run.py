@@ -208,3 +208,12 @@ def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(
     assert "not protected" in run(tmp_path).summary.as_text()
     declared = run(tmp_path, method="num_queries = 12\nclasses = [0, 1, 2]", name="declared")
     assert "not protected" not in declared.summary.as_text()
+
+
+def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    method = 'num_queries = 12\nencoder = { name = "pca", dim = 2 }\nstudent = { name = "mlp", hidden = [8] }'
+    done = run(tmp_path, method=method)
+    assert done.distiller.rounds_[0].queries.vectors.shape == (12, 2)
+    assert type(done.distiller.student_).__name__ == "Mlp"
+    with pytest.raises(InvalidInput, match="no setting 'dims'"):
+        run(tmp_path, method='num_queries = 12\nencoder = { name = "pca", dims = 2 }', name="other")

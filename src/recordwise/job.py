@@ -74,12 +74,12 @@ class Method(Section):
     classes: list[int] | list[str] | None = None
     rounds: int = 1
     metric: Literal["euclidean", "cosine"] = "euclidean"
-    encoder: str = "auto"
+    encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
     decoder: str = "auto"
     min_confidence: float = 0.0
     max_distance: float | None = None
     round_epsilon: float | None = None
-    student: str = "linear"
+    student: str | dict[str, Any] = "linear"
     expected_records: int | None = None
     random_state: int = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 
 
@@ -52,15 +53,16 @@ def _budget(ledger: Ledger, name: str) -> dict[str, Any]:
 def _table(name: str, book: dict[str, Any]) -> str:
     delta = f", delta {book['delta']:.3g}" if book["delta"] else ""
     lines = [
-        f"budget {name!r}: epsilon {book['spent']:.4g} of {book['epsilon']:.4g} spent, {book['left']:.4g} left"
+        f"budget {name!r}: epsilon {rounded_up(exact(book['spent']))} of {book['epsilon']:.4g} spent, "
+        f"{rounded_down(exact(book['left']))} left"
         f"{delta} (one {book['unit']}, {book['neighbours']}, {book['trust']} trust)"
     ]
     if not book["releases"]:
         return lines[0] + "\n  nothing released yet"
     lines.append(f"  {'time (UTC)':<20} {'cost':>8} {'total':>8}  {'mechanism':<22} release")
     lines += [
-        f"  {entry['time'][:19].replace('T', ' '):<20} {entry['cost']:>8.4g} {entry['spent']:>8.4g}  "
-        f"{entry['event']:<22} {entry['key']} {entry['note']}".rstrip()
+        f"  {entry['time'][:19].replace('T', ' '):<20} {rounded_up(exact(entry['cost'])):>8} "
+        f"{rounded_up(exact(entry['spent'])):>8}  {entry['event']:<22} {entry['key']} {entry['note']}".rstrip()
         for entry in book["releases"]
     ]
     return "\n".join(lines)
