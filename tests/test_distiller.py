@@ -327,3 +327,33 @@ def test_an_undeclared_class_is_named_as_it_was_written(kind: type) -> None:
     y = np.array(["a", "b", "?", "a"], dtype=kind)
     with pytest.raises(InvalidInput, match=r"row 2 holds '\?'$"):
         PrivateDistiller(1.0, num_queries=2, classes=["a", "b"]).fit(X, y, X_public=X + 0.5)
+
+
+def test_records_that_lie_in_the_pool_abstain_when_told_to(digits: dict[str, np.ndarray]) -> None:
+    pool = np.concatenate([digits["pool"], digits["X"][:200]])
+    with pytest.raises(InvalidInput, match="200 of its 800"):
+        distiller().fit(digits["X"], digits["y"], X_public=pool)
+    fitted = distiller(overlap="abstain", noise=SeededNoise(0)).fit(digits["X"], digits["y"], X_public=pool)
+    votes, noise = fitted.rounds_[0].release.estimate.sum(), 6 * fitted.rounds_[0].release.law.std * 20  # type: ignore[union-attr]
+    assert abs(votes - 700) < noise < 200  # all 900 would lie beyond six standard deviations
+    with pytest.raises(InvalidInput, match="overlap"):
+        fit(distiller(overlap="ignore"), digits)
+
+
+def test_a_run_the_budget_cannot_pay_for_is_refused_before_any_work(
+    digits: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.sqlite")
+    ledger.open_budget("digits", epsilon=1)
+    monkeypatch.setattr(PrivateDistiller, "_fit_encoder", lambda self, pool: pytest.fail("work was done"))
+    with pytest.raises(BudgetExceeded, match=r"needs epsilon 1\.5 but 1 of 1 is left"):
+        fit(distiller(epsilon=1.5, rounds=3, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+    assert ledger.spent("digits") == 0
+
+
+def test_one_process_that_plays_all_parties_says_so(digits: dict[str, np.ndarray]) -> None:
+    from recordwise.report import summarize
+
+    for trust, simulated in (("central", False), ("distributed", True)):
+        fitted = fit(distiller(trust=trust, parties=3 if simulated else 1), digits)
+        assert ("played by one process" in summarize(fitted, digits["pool"], name="x").as_text()) == simulated

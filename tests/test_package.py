@@ -23,7 +23,7 @@ ORDER = [
     {"data"},
     {"encoders"},
     {"queries", "labels", "students", "baselines"},
-    {"planner", "till", "job", "device"},
+    {"planner", "till", "job", "device", "records"},
     {"distiller"},
     {"report", "audit"},
     {"run", "demo", "federation", "cli", "cli_audit"},

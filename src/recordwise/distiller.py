@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recordwise.arrays import Ints, digest
+from recordwise.arrays import Bools, Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
-from recordwise.data import Samples, refuse_overlap, rows
-from recordwise.data.samples import Kind, kind_of
+from recordwise.data import Samples, copies, refuse_overlap, rows
 from recordwise.encoders import encode, encoder_from, fingerprint
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
@@ -42,11 +39,19 @@ from recordwise.protocols.packed import pack, unpack
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.records import (
+    by_client,
+    check_alike,
+    check_columns,
+    classes_and_labels,
+    first_line,
+    silenced,
+    with_abstainers,
+)
 from recordwise.students import class_probabilities, student_from, teach
 from recordwise.tally import Choices, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
-from recordwise.votes.classes import as_classes
 
 # (round, what is asked, how it is protected, who pays) -> what is released
 Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
@@ -73,6 +78,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       - everything `fit` leaves behind is a function of the public pool and of releases that cost at most
         (epsilon, delta) for any one private record;
       - a mistake in the arguments is refused before anything is spent.
+
+    Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
+    a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
+    process, which sees every vote; between machines that is the federation's work.
 
     The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`.
 
@@ -101,6 +110,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       expected_records: A public guess of the number of records; needed for num_queries="auto" under add-remove, where
         their number is private. Under distributed and shuffle trust it must be an upper bound: that many take part,
         those without a record only adding noise.
+      overlap: What to do about records that also lie in the pool: "refuse" the fit, or let them "abstain". Whether a
+        record abstains depends on that record and the public pool alone.
       ledger: Path or URL of the ledger that pays; None keeps no account beyond this fit.
       budget: The ledger's budget to charge.
       budget_epsilon: Opens that budget, if it is not open yet, with this epsilon and `budget_delta`; None needs an open
@@ -136,6 +147,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         student: Any = "linear",
         student_input: str = "vectors",
         expected_records: int | None = None,
+        overlap: str = "refuse",
         ledger: str | Path | None = None,
         budget: str = "default",
         budget_epsilon: float | None = None,
@@ -165,6 +177,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.student = student
         self.student_input = student_input
         self.expected_records = expected_records
+        self.overlap = overlap
         self.ledger = ledger
         self.budget = budget
         self.budget_epsilon = budget_epsilon
@@ -177,21 +190,20 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         noise = self._noise()
-        _check_columns(X_public, X)
+        check_columns(X_public, X)
         X = self._samples(X, reset=True)
-        self.classes_, labels = self._labels(X, y)
-        _check_alike(X_public, X)
-        refuse_overlap(X_public, X)
+        self.classes_, labels = classes_and_labels(X, y, classes=self.classes, labels_per_record=self.labels_per_record)
+        check_alike(X_public, X)
+        copied = self._overlap(X_public, X)
         senders = self._senders(self._terms(), len(labels))
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
-            cast = self._vote(X, labels, queries, protocol.ballot)
+            cast = silenced(self._vote(X, labels, queries, protocol.ballot), copied)
             votes = till.admit(cast, protocol, whose=lambda: fingerprint([X, labels]))
-            messages = (
-                protocol.client(one, noise) for one in _by_client(_with_abstainers(votes, senders), self.parties)
-            )
+            messages = (protocol.client(one, noise) for one in by_client(with_abstainers(votes, senders), self.parties))
             return protocol.server(messages, noise)
 
+        self.in_one_process_ = True
         return self._distil(X_public, gather, num_records=len(labels), noise=noise)
 
     def _distil(self, X_public: Samples, gather: Gather, *, num_records: int, noise: Noise) -> Self:
@@ -239,6 +251,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         promise = terms.guarantee(protocols) if till.payments is None else till.payments.guarantee()
         self.guarantee_ = replace(promise, private=noise.private)
+
+        till.refuse_unpayable(protocols)
 
         # 1 represent
         with progress.step("represent", 1):
@@ -333,46 +347,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         try:
             return validate_data(self, X, reset=reset) if numbers else X
         except ValueError as fault:
-            raise InvalidInput(_first_line(fault)) from fault
-
-    def _labels(self, X: Samples, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The public list of classes, and the records' labels as numbers in it: (n,), or (n, C) zeros and ones."""
-        if y is None:
-            raise InvalidInput("fit requires y to be passed, but the target y is None")
-        labels = np.asarray(y)
-        if len(labels) != len(X):
-            raise InvalidInput(f"y must have one label for each of the {len(X)} records, got {len(labels)}")
-        if self.labels_per_record > 1:
-            if labels.ndim != 2:
-                raise InvalidInput(
-                    f"y must be a 0/1 matrix (n, C) when a record may have several labels, got {labels.shape}"
-                )
-            classes = np.arange(labels.shape[1]) if self.classes is None else np.asarray(self.classes)
-            if len(classes) != labels.shape[1]:
-                raise InvalidInput(f"classes must be as many as the {labels.shape[1]} columns of y, got {len(classes)}")
-            as_classes(
-                labels, Ballot(num_queries=1, num_classes=len(classes), labels_per_record=self.labels_per_record)
-            )
-            return classes, labels
-        if labels.ndim != 1 and labels.shape != (len(labels), 1):
-            raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
-        labels = column_or_1d(labels, warn=True)
-        try:
-            if labels.dtype.kind == "f":
-                assert_all_finite(labels, input_name="y")
-            check_classification_targets(labels)
-            classes = np.unique(labels if self.classes is None else np.asarray(self.classes))
-        except TypeError as fault:
-            raise InvalidInput(f"y must hold labels of one kind, without gaps: {fault}") from fault
-        except ValueError as fault:
-            raise InvalidInput(_first_line(fault)) from fault
-        if not len(classes):
-            raise InvalidInput("classes must name at least one class, got none")
-        numbers = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
-        unknown = np.flatnonzero(classes[numbers] != labels)
-        if len(unknown):
-            raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown].tolist()[0]!r}")
-        return classes, numbers
+            raise InvalidInput(first_line(fault)) from fault
 
     def _folder(self, X_public: Samples, known: Mapping[str, Any]) -> Checkpoint | Unkept:
         """The run's folder, which belongs to these settings, this pool and what is publicly known of the records."""
@@ -438,6 +413,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         seed = self.random_state + len(self.rounds_)
         return UncertainQueries(num_queries=num_queries, seed=seed, metric=metric).ask(pool, unsure)
 
+    def _overlap(self, X_public: Samples, X: Samples) -> Bools:
+        """Which records are copies of pool samples; none, or an error, unless they are to abstain."""
+        if self.overlap == "abstain":
+            return copies(X, X_public)
+        if self.overlap != "refuse":
+            raise InvalidInput(f"overlap must be 'refuse' or 'abstain', got {self.overlap!r}")
+        refuse_overlap(X_public, X)
+        return np.zeros(len(X), dtype=np.bool_)
+
     def _vote(self, X: Samples, labels: NDArray[Any], queries: Queries, ballot: Ballot) -> Votes:
         picks, classes = [], []
         with (self.progress or Silent()).step("vote", len(labels)) as advance:
@@ -478,38 +462,6 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _material(self, X: Samples) -> Samples:
         X = self._samples(X, reset=False)
         return encode(self.encoder_, X) if self.student_input == "vectors" else X
-
-
-def _by_client(votes: Votes, parties: int) -> Iterator[Votes]:
-    """The votes as their holders see them: cut into as many parts as there are parties."""
-    for part in np.array_split(np.arange(len(votes)), parties):
-        yield Votes(votes.ballot, votes.queries[part], votes.labels[part])
-
-
-def _with_abstainers(votes: Votes, senders: int) -> Votes:
-    """The votes, and those of as many more senders as were announced, who have no record and vote for nothing."""
-    blank = [np.full((senders - len(votes), rows.shape[1]), NOBODY, np.int32) for rows in (votes.queries, votes.labels)]
-    return Votes(votes.ballot, np.vstack([votes.queries, blank[0]]), np.vstack([votes.labels, blank[1]]))
-
-
-def _check_columns(pool: Samples, records: Samples) -> None:
-    """Once a table is a matrix its columns are told apart by their place alone."""
-    names, ours = (tuple(map(str, getattr(part, "columns", ()))) for part in (pool, records))
-    if names and ours and names != ours:
-        raise InvalidInput(f"X must have the pool's columns in its order ({', '.join(names)}), got {', '.join(ours)}")
-
-
-def _check_alike(pool: Samples, records: Samples) -> None:
-    if not (len(pool) and len(records)):
-        empty = "X_public" if not len(pool) else "X"
-        raise InvalidInput(f"{empty} must hold at least one sample, got 0")
-    wide = [np.shape(part) for part in (pool, records) if kind_of(part) is Kind.VECTORS]
-    if len(wide) == 2 and wide[0][1] != wide[1][1]:
-        raise InvalidInput(f"records must have the pool's {wide[0][1]} dimensions, got {wide[1][1]}")
-
-
-def _first_line(fault: ValueError) -> str:
-    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__
 
 
 def _nothing(protocol: Protocol[Any]) -> Release:

@@ -81,6 +81,7 @@ class Method(Section):
     round_epsilon: float | None = None
     student: str | dict[str, Any] = "linear"
     expected_records: int | None = None
+    overlap: Literal["refuse", "abstain"] = "refuse"
     random_state: int = 0
 
 

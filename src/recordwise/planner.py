@@ -247,7 +247,8 @@ def _runs(
     rng, noise = stream(seed, "planner", "counts"), SeededNoise(seed)
     for _ in range(DRAWS):
         counts = rng.poisson(cells * (num_records / len(world.records)))
-        labels = decode(_release(protocol, counts, num_records, noise), sizes=queries.sizes, graph=graph)
+        released = _release(protocol, counts, num_records, noise)
+        labels = decode(released, sizes=queries.sizes, graph=graph, num_records=num_records)
         yield (
             float((labels.hard[queries.owner] == truth).mean()),
             float((counts.argmax(axis=1)[queries.owner] == truth).mean()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from recordwise.checkpoint import Checkpoint, Unkept, write_whole
 from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.privacy.events import Event
 from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.guarantee import Trust, exact
 from recordwise.privacy.ledger import Budget, Ledger
@@ -20,6 +21,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import AUTO, LAPLACE, Terms
 from recordwise.votes.ballot import NOBODY, Votes
 
+WAIT = 3600.0  # seconds: another run votes inside its transaction, which may take long; failing meanwhile helps nobody
 PAYMENTS, OWNERS = "payments.npz", "records.sha256"
 
 
@@ -75,7 +77,7 @@ class Till:
                 payments = RecordFilter.load(kept)
             else:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
-        book = None if ledger is None else Ledger.open(ledger)
+        book = None if ledger is None else Ledger.open(ledger, wait=WAIT)
         to_open = budget_terms and Budget(
             name=budget, epsilon=exact(budget_terms[0]), delta=exact(budget_terms[1]), neighbours=terms.neighbours
         )
@@ -84,6 +86,19 @@ class Till:
         if book is not None and (to_open is None or budget in {held.name for held in book.budgets()}):
             till._open_budget(book)
         return till
+
+    def refuse_unpayable(self, protocols: Sequence[Protocol[Any]]) -> None:
+        """Refuse a run that its budget cannot pay for, before hours go into encoders and clusters."""
+        if self.ledger is None or self.budget not in {held.name for held in self.ledger.budgets()}:
+            return
+        events = {self._key(number): self._event(protocol) for number, protocol in enumerate(protocols, start=1)}
+        self.ledger.refuse_unpayable(self.budget, events, self.folder.name or "this run")
+
+    def _key(self, number: int) -> str:
+        return f"{self.folder.run_id}/round-{number}"
+
+    def _event(self, protocol: Protocol[Any]) -> Event:
+        return protocol.event if self.payments is None else self.payments.event
 
     def admit(self, votes: Votes, protocol: Protocol[Any], *, whose: Callable[[], str]) -> Votes:
         """The votes of records that can still pay for them.
@@ -132,10 +147,8 @@ class Till:
         if self.ledger is None:
             return self.folder.keep(f"release-{number}", produce)
         self._open_budget(self.ledger)
-        event, promise = protocol.event, protocol.guarantee
-        if self.payments is not None:
-            event, promise = self.payments.event, self.payments.guarantee()
+        promise = protocol.guarantee if self.payments is None else self.payments.guarantee()
         promise = replace(promise, private=self.noise.private)  # the ledger refuses what is not private
         return self.ledger.release(
-            self.budget, f"{self.folder.run_id}/round-{number}", event, promise, produce, self.folder.name
+            self.budget, self._key(number), self._event(protocol), promise, produce, self.folder.name
         )

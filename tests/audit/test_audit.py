@@ -91,7 +91,7 @@ def test_tallies_pass_and_their_claims_are_tight(ballot: Ballot, neighbours: Nei
         assert result.best("exact") == pytest.approx(1, rel=2e-3)  # the claim is no more than what is given away
         assert result.best("sampled") < result.claimed
         if result.guarantee.is_pure and ballot is not SEVERAL:
-            assert result.best("sampled") > 0.6
+            assert result.best("sampled") > 0.4
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -110,14 +110,14 @@ def test_local_mechanisms_pass_and_their_claims_are_tight(kind: type[LocalMechan
     if ballot is not SEVERAL:  # Separation needs records that share neither queries nor labels
         assert result.best("exact") == pytest.approx(1, rel=1e-6)
     if ballot is LARGE:
-        assert 0.6 < result.best("sampled") < 1
+        assert 0.4 < result.best("sampled") < 1
 
 
 def test_subset_selection_passes_and_its_claim_is_tight() -> None:
     result = check(SubsetSelection(ballot=Ballot(num_queries=4, num_classes=3), epsilon=Fraction(1)), trials=40_000)
     assert not result.violated
     assert result.best("exact") == pytest.approx(1, rel=1e-9)
-    assert 0.6 < result.best("sampled") < 1
+    assert 0.4 < result.best("sampled") < 1
 
 
 @pytest.mark.parametrize("mechanism", ["collision", "randomized-response", "unary-encoding", "subset-selection"])

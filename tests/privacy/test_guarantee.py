@@ -122,7 +122,7 @@ def test_a_guarantee_reads_as_one_honest_sentence() -> None:
         "Approximate differential privacy, shuffle trust",
         "adding or removing everything one client holds",
         "apart from a probability of 1e-06",
-        "at least 30,000 parties are assumed to add their noise honestly",
+        "at least 30,000 parties are assumed to add noise honestly",
     ):
         assert words in str(shuffled)
     assert str(Guarantee(epsilon=Fraction(1), private=False)).startswith("NOT PRIVATE")

@@ -178,6 +178,7 @@ class Guarantee:
             Trust.SHUFFLE: "the shuffler is trusted to hide who sent which message and not to collude with the server",
         }[self.trust]
         if self.honest_parties is not None:
-            keeper += f"; at least {self.honest_parties:,} parties are assumed to add their noise honestly"
+            parties = "one party is" if self.honest_parties == 1 else f"{self.honest_parties:,} parties are"
+            keeper += f"; at least {parties} assumed to add noise honestly"
         kind = "Pure" if self.is_pure else "Approximate"
         return f"{kind} differential privacy, {self.trust} trust: {change} {effect} ({keeper})."

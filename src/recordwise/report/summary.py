@@ -16,12 +16,14 @@ import numpy as np
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller, Round
 from recordwise.errors import InvalidInput
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
 from recordwise.tally import Tally
 
 SCHEMA = 1
+SIMULATED = "All parties were played by one process here: whoever ran it could see every vote."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class Summary:
       guarantee: The same, as plain values.
       settings: What was asked for.
       rounds: Per round: queries, noise, and per query its label, confidence, pool samples and noisy gap.
+      simulated: Whether one process played all parties although the trust asks for several.
       gallery: A few pool samples of each query of the first round.
       hashes: SHA-256 of the public inputs.
     """
@@ -44,6 +47,7 @@ class Summary:
     settings: Mapping[str, Any]
     classes: list[str]
     classes_declared: bool
+    simulated: bool
     pool_size: int
     abstained: int
     test_accuracy: float | None
@@ -75,6 +79,8 @@ class Summary:
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
         lines = [self.statement, f"labelled {labelled:,} of {self.pool_size:,} pool samples"]
+        if self.simulated:
+            lines.append(SIMULATED)
         if not self.classes_declared:
             lines.append("the list of classes was read off the labels and is not protected; declare it with classes")
         if self.test_accuracy is not None:
@@ -111,6 +117,7 @@ def summarize(
         settings=asked,
         classes=[str(label) for label in distiller.classes_],
         classes_declared=distiller.classes is not None,
+        simulated=getattr(distiller, "in_one_process_", False) and distiller.guarantee_.trust is not Trust.CENTRAL,
         pool_size=len(distiller.pool_labels_),
         abstained=int((distiller.pool_labels_ < 0).sum()),
         test_accuracy=test_accuracy,

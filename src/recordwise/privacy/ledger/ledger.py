@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -126,6 +126,19 @@ class Ledger:
             connection.execute(releases.insert().values(row))
         return payload  # here, and not before, the transaction is committed
 
+    def refuse_unpayable(self, budget: str, events: Mapping[str, Event], name: str) -> None:
+        """Refuse releases that the budget could not pay for now, all of them together; changes nothing.
+
+        Args:
+          events: By key; a key that was released before costs nothing.
+          name: What the message calls them.
+        """
+        with self._store.reading() as connection:
+            terms = self._budget(connection, budget)
+            chosen = sa.select(releases.c.key, releases.c.event).where(releases.c.budget == budget)
+            held = {row["key"]: rows.event(row) for row in connection.execute(chosen).mappings()}
+        _afford(terms, name, list(held.values()), *(event for key, event in events.items() if key not in held))
+
     def budgets(self) -> list[Budget]:
         """All budgets, in the order of their names."""
         with self._store.reading() as connection:
@@ -189,11 +202,11 @@ def _check_promise(key: str, event: Event, guarantee: Guarantee) -> None:
         raise InvalidInput(f"{key!r} promises epsilon {promised} but its event costs {rounded_up(cost)}")
 
 
-def _afford(budget: Budget, key: str, before: Sequence[Event], event: Event) -> Fraction:
+def _afford(budget: Budget, key: str, before: Sequence[Event], *events: Event) -> Fraction:
     """What the budget will have spent, or a refusal."""
     spent = total_epsilon(before, budget.delta)
     try:
-        after = total_epsilon([*before, event], budget.delta)
+        after = total_epsilon([*before, *events], budget.delta)
     except OutOfRegime as error:
         raise BudgetExceeded(f"{key!r} cannot be paid from budget {budget.name!r}: {error}") from error
     if after > budget.epsilon:
