@@ -20,7 +20,7 @@ from recordwise.federation.settings import (
     read_silo,
 )
 from recordwise.federation.shuffling import ShufflerNode
-from recordwise.federation.silo import Silo
+from recordwise.federation.silo import Silo, log
 from recordwise.job import read_settings
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
@@ -83,6 +83,8 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
         **told.method.model_dump(),
     )
     distiller.fit_silos(public.samples, told.federation.company(), exchange)
+    for fault in getattr(distiller, "faults_", ()):  # there are none where the ledger held every release already
+        log.warning("left out: %s", fault)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
     summary = summarize(distiller, public.samples, name=told.name, test_accuracy=accuracy)
     write_outcome(told.out, distiller, summary)
