@@ -22,10 +22,10 @@ from torch.nn import functional
 
 from recordwise.encoders.resnet import Classifier, ResNet
 from recordwise.encoders.self_supervised import Byol, Pretraining, channel_statistics, features_of
+from recordwise.encoders.spherical import nearest, spherical_kmeans
 from recordwise.encoders.steps import Compute, fresh_weights
 from recordwise.queries.scan import Scan, scan
 from recordwise.queries.self_label import SelfLabel, agreeing, self_label
-from recordwise.encoders.spherical import nearest, spherical_kmeans
 from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
 from recordwise.students.supervised import Supervised, train
 
