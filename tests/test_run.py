@@ -217,3 +217,16 @@ def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np
     assert type(done.distiller.student_).__name__ == "Mlp"
     with pytest.raises(InvalidInput, match="no setting 'dims'"):
         run(tmp_path, method='num_queries = 12\nencoder = { name = "pca", dims = 2 }', name="other")
+
+
+def test_several_labels_of_a_sample_share_a_line(tmp_path: Path) -> None:
+    rng = stream(0, "several")
+    y = rng.integers(2, size=(420, 2))
+    X = 6.0 * y + rng.normal(size=(420, 2))  # two independent labels: four corners
+    save(tmp_path, X=X[:300], y=y[:300], pool=X[300:])
+    done = run(tmp_path, "epsilon = 20.0", 'num_queries = 8\nlabels_per_record = 2\nclasses = ["hot", "wet"]')
+    with (done.folder / "labels.csv").open() as file:
+        found = [row["label"] for row in csv.DictReader(file)]
+    expected = [";".join(name for name, on in zip(("hot", "wet"), row, strict=True) if on) for row in y[300:]]
+    assert set(found) == {"", "hot", "wet", "hot;wet"}
+    assert np.mean([ours == theirs for ours, theirs in zip(found, expected, strict=True)]) > 0.8

@@ -15,6 +15,7 @@ from recordwise.data import Loaded, read
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile, Source
+from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize, write_report
 
@@ -108,12 +109,19 @@ def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -
     model = io.BytesIO()
     joblib.dump(distiller.published(), model)
     write_whole(folder / "student.joblib", model.getvalue())
-    names = np.append(distiller.classes_.astype(str), "")  # the last one is for samples left unlabelled
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["sample", "label", "confidence"])
-    for row, (label, sure) in enumerate(zip(distiller.pool_labels_, distiller.pool_confidence_, strict=True)):
-        table.writerow([row, names[label], f"{sure:.4f}"])
+    for row, (label, sure) in enumerate(zip(_pool_labels(distiller), distiller.pool_confidence_, strict=True)):
+        table.writerow([row, label, f"{sure:.4f}"])
     write_whole(folder / "labels.csv", lines.getvalue().encode())
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
+
+
+def _pool_labels(distiller: PrivateDistiller) -> list[str]:
+    """Each pool sample's label, empty where it has none; several are joined by semicolons."""
+    names = distiller.classes_.astype(str)
+    if distiller.labels_per_record == 1:
+        return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
+    return [";".join(names[chances > 0.5]) for chances in distiller.pool_chances_]
