@@ -138,7 +138,6 @@ def test_many_messages_per_sender_pass(neighbours: Neighbours) -> None:
     result = check(protocol, trials=5000)
     assert not result.violated
     assert 0.9 * 2 < result.best("exact") <= 2
-    assert result.best("sampled") <= 2  # few views fit in a test; the twins below show what sampling can catch
 
 
 LAPLACE = {"ballot": SMALL, "epsilon": Fraction(1)}
