@@ -162,8 +162,8 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (CrowdedCollision(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (ThinShares(**SHARES), {"sampled"}, 20_000),
     (AnyNumberOfShares(**SHARES), {"exact", "sampled"}, 20_000),
-    (ImpatientShuffler(**SHUFFLED, mechanism="unary-encoding"), {"exact", "sampled"}, 2_000),
-    (IdleShuffler(**SHUFFLED, mechanism="unary-encoding"), {"sampled"}, 6_000),
+    (ImpatientShuffler(**SHUFFLED, mechanism="unary-encoding"), {"exact", "sampled"}, 8_000),
+    (IdleShuffler(**SHUFFLED, mechanism="unary-encoding"), {"sampled"}, 24_000),
     (OptimisticShuffle(**SHUFFLED, mechanism="unary-encoding"), {"exact"}, 1_000),
     (DryFlood(ballot=SMALL, epsilon=Fraction(1), delta=DELTA, senders=20), {"sampled"}, 2_000),
 ]
