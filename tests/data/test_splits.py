@@ -21,6 +21,13 @@ def test_a_split_deals_out_every_row_once(name: str, rule: Rule) -> None:
         assert np.array_equal(split.test, np.arange(TRAIN[name], TRAIN[name] + TEST[name]))
 
 
+def test_what_is_learnt_from_cifar10s_pool_serves_both_rules() -> None:
+    clean, paper = split_of("cifar10", Rule.CLEAN), split_of("cifar10", Rule.PAPER)
+    assert np.array_equal(clean.public, paper.public)
+    assert set(clean.private) < set(paper.private)
+    assert set(paper.test) < set(clean.test)
+
+
 def test_a_split_that_changed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(splits._DIGESTS, ("mnist", Rule.CLEAN), "another")
     with pytest.raises(InvalidInput, match="must have digest another"):
