@@ -19,7 +19,9 @@ from recordwise.encoders.self_supervised import Byol
 from recordwise.queries.scan import Scan
 from recordwise.queries.self_label import SelfLabel
 
-RECIPE = Recipe(byol=Byol(), scan=Scan(), self_label=SelfLabel(), rounds=2, student=SelfLabel(epochs=40), mirror=True)
+RECIPE = Recipe(
+    byol=Byol(), scan=Scan(), self_label=SelfLabel(), rounds=2, student=SelfLabel(epochs=40), mirror=True, dims=62
+)
 SMALL = replace(
     RECIPE,
     agreement=0.0,

@@ -1,24 +1,26 @@
 """From committed features to labels, label accuracies and linear students: the private half, on a CPU.
 
-    python -m experiments.labelling mnist --seeds 11 12
+    python -m experiments.labelling mnist
 
-reads experiments/features/mnist-11.npz and so on (what `represent` left, made on a GPU from the pool alone) and, beside
-them, the labels of the clean split; no image is needed. It asks queries, lets the private records vote, releases the
-tally under each protocol, decodes it, teaches a linear student on the pool's features and writes one JSON row per
-setting into experiments/results/. The noise is seeded so that figures can be reproduced: such releases are marked not
-private, which is right for published data.
+reads experiments/features/mnist-11.npz and so on (what `represent` and `agree` left, made on a GPU from the pool alone)
+and, beside them, the labels of the split's images; no image is needed. It asks queries, lets the private records vote,
+releases the tally under each protocol, decodes it, teaches a linear student on the pool's features and writes one JSON
+row per setting into experiments/results/. The noise is seeded so that figures can be reproduced: such releases are
+marked not private, which is right for published data.
 
 The student is linear discriminant analysis on the committed features. It was chosen with test accuracy in hand: after
 logistic regression had been seen on one draw of some settings of each data set, and only then. Read small differences
-between students with that in mind.
+between students with that in mind. Where ten clusters are asked about, their network is a second student: it answers
+with the class that its cluster was given.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -28,14 +30,18 @@ import numpy as np
 from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 
+from experiments import compact
 from recordwise.arrays import Ints
+from recordwise.data import Rule, split_of
 from recordwise.labels import decode, neighbour_graph
+from recordwise.planner import recommend_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.votes import Ballot, Votes, cast_votes
 
@@ -72,57 +78,118 @@ class Setting:
     def name(self) -> str:
         return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
 
+    @property
+    def draws(self) -> int:
+        """Draws of the noise: with few queries a rare draw loses a whole class, so it takes more to see the mean."""
+        return 20 if self.s <= 2 * CLASSES else 5
 
-def grid(few: int) -> list[Setting]:
-    """Every setting that is measured, chosen beforehand; trusts are compared at `few` queries."""
-    central = [Setting(s=s, epsilon=e) for s in (10, 40, 100, 500) for e in (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004)]
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One way in which features were learnt, over several seeds: what a feature file's name says."""
+
+    data: str
+    way: str  # "", "agreed", "pretrained"
+    rule: Rule
+
+    @property
+    def stem(self) -> str:
+        """Files are called stem-seed.npz. CIFAR-10's pool is the same under both rules, so its files serve both."""
+        split = "paper" if self.rule is Rule.PAPER and self.data != "cifar10" else ""
+        return "-".join(part for part in (self.data, split, self.way) if part)
+
+    def seeds(self, folder: Path) -> list[int]:
+        found = (re.fullmatch(rf"{self.stem}-(\d+)", path.stem) for path in folder.glob("*.npz"))
+        return sorted(int(match[1]) for match in found if match)
+
+
+def sources(data: str, folder: Path) -> list[Source]:
+    """All there are features for."""
+    every = [Source(data=data, way=way, rule=rule) for rule in Rule for way in ("", "agreed", "pretrained")]
+    return [source for source in every if source.seeds(folder)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Features:
+    """Compact public features and, where a clustering made them, cluster numbers; labels of all parts."""
+
+    source: Source
+    seed: int
+    vectors: dict[str, NDArray[np.float32]]
+    clusters: dict[str, Ints]
+    labels: dict[str, Ints]
+
+    @property
+    def asks(self) -> str:
+        """What ten queries are."""
+        if not self.clusters:
+            return "k-means"
+        return "consensus clusters" if self.source.way == "agreed" else "clusters"
+
+
+def read_features(source: Source, seed: int, folder: Path) -> Features:
+    """The features of one seed, and the labels of the split's images in the same order."""
+    shared = source.rule is Rule.PAPER and source.data == "cifar10"
+    name = source.data if shared or source.rule is Rule.CLEAN else f"{source.data}-paper"
+    with np.load(HERE / "features" / "labels.npz") as file:
+        labels = {part: file[f"{name}_{part}"].astype(np.int64) for part in compact.PARTS}
+    vectors, clusters = compact.read(folder / f"{source.stem}-{seed}.npz")
+    features = Features(source=source, seed=seed, vectors=vectors, clusters=clusters, labels=labels)
+    return as_in_the_paper(features) if shared else features
+
+
+def as_in_the_paper(features: Features) -> Features:
+    """CIFAR-10: 9,000 images of the official test set join the private records, 1,000 are left for the test."""
+    clean, paper = split_of("cifar10", Rule.CLEAN), split_of("cifar10", Rule.PAPER)
+    left = np.isin(clean.test, paper.test)
+
+    def dealt(parts: dict[str, Any]) -> dict[str, Any]:
+        return parts and {
+            "public": parts["public"],
+            "private": np.concatenate([parts["private"], parts["test"][~left]]),
+            "test": parts["test"][left],
+        }
+
+    return replace(
+        features, vectors=dealt(features.vectors), clusters=dealt(features.clusters), labels=dealt(features.labels)
+    )
+
+
+def grid(features: Features) -> list[Setting]:
+    """Every setting that is measured, chosen beforehand or by the planner, which looks at sizes alone.
+
+    Trusts are compared at ten clusters; a pool without a clustering has no ten clusters worth asking about.
+    """
+    few = CLASSES if features.clusters else 100
+    epsilons = (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004)
+    central = [Setting(s=s, epsilon=e) for e in epsilons for s in (10, 40, 100, 500)]
+    chosen = [Setting(s=planned(features, e), epsilon=e) for e in epsilons]
+    queries = [Setting(s=s, epsilon=0.1) for s in (20, 200)]
     votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 500) for k in (2, 4, 10)]
     local = [
         Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("local-rr", "local-collision")
-        for e in (0.01, 0.04, 0.1, 0.2, 0.4, 1.0)
+        for e in (0.01, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     ]
     between = [
         Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("distributed", "shuffle")
         for e in (0.01, 0.04, 0.1, 0.29, 1.0)
     ]
-    return central + votes + local + between
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
-    """Compact public features and, where a clustering made them, cluster probabilities; labels of all parts."""
-
-    seed: int
-    vectors: dict[str, NDArray[np.float32]]
-    clusters: dict[str, NDArray[np.float32]]
-    labels: dict[str, Ints]
-
-
-def read_features(name: str, seeds: list[int], folder: Path) -> list[Features]:
-    """The features of each seed, and the labels of the clean split's images in the same order."""
-    with np.load(HERE / "features" / "labels.npz") as file:
-        labels = {part: file[f"{name}_{part}"].astype(np.int64) for part in ("public", "private", "test")}
-    found = []
-    for seed in seeds:
-        with np.load(folder / f"{name}-{seed}.npz") as file:
-            vectors = {part: file[part].astype(np.float32) for part in labels}
-            clusters = {p: file[f"{p}_clusters"].astype(np.float32) for p in labels if f"{p}_clusters" in file}
-        found.append(Features(seed=seed, vectors=vectors, clusters=clusters, labels=labels))
-    return found
+    return list(dict.fromkeys(central + chosen + queries + votes + local + between))
 
 
 @cache
 def ask(features: Features, s: int) -> tuple[Queries, NDArray[np.float64], NDArray[np.float32]]:
     """The queries, their neighbour graph, and the private records in the space where they are asked.
 
-    As many queries as classes: the clustering's own clusters, whose vectors are its probabilities and whose queries are
-    the corners, so that a record votes for its likeliest cluster. Otherwise k-means on the features.
+    As many queries as classes: the clustering's own clusters, as corners of a simplex, so that a record votes for its
+    cluster. Otherwise k-means on the features.
     """
     if s == CLASSES and features.clusters:
-        pool, private = features.clusters["public"], features.clusters["private"]
-        queries = Queries(vectors=np.eye(CLASSES, dtype=np.float32), owner=pool.argmax(1).astype(np.int64))
+        corners = np.eye(CLASSES, dtype=np.float32)
+        pool, private = corners[features.clusters["public"]], corners[features.clusters["private"]]
+        queries = Queries(vectors=corners, owner=features.clusters["public"])
     else:
         pool, private = features.vectors["public"], features.vectors["private"]
         queries = KMeansQueries(num_queries=s, seed=features.seed).ask(pool)
@@ -136,8 +203,8 @@ def vote(features: Features, s: int, k: int) -> Votes:
     return cast_votes(private, features.labels["private"], queries.vectors, ballot, metric=queries.metric)
 
 
-def label(features: Features, setting: Setting, draw: int) -> NDArray[np.int64]:
-    """The pool's labels under one draw of the noise."""
+def answers(features: Features, setting: Setting, draw: int) -> Ints:
+    """The class of each query under one draw of the noise."""
     queries, graph, private = ask(features, setting.s)
     votes = vote(features, setting.s, setting.k)
     protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(private))
@@ -147,88 +214,144 @@ def label(features: Features, setting: Setting, draw: int) -> NDArray[np.int64]:
         protocol.client(Votes(votes.ballot, votes.queries[rows], votes.labels[rows]), noise) for rows in holders
     ]
     decoded = decode(protocol.server(messages, noise), sizes=queries.sizes, graph=graph, num_records=len(private))
-    return np.asarray(decoded.hard)[queries.owner].astype(np.int64)
+    return np.asarray(decoded.hard).astype(np.int64)
 
 
-def linear_student(features: Features, labels: Ints) -> float:
-    """Test accuracy of a linear classifier on the features, taught the labels of the pool."""
+def label(features: Features, setting: Setting, draw: int) -> Ints:
+    """The pool's labels under one draw of the noise."""
+    return answers(features, setting, draw)[ask(features, setting.s)[0].owner]
+
+
+def linear_student(features: Features, labels: Ints, asked: str = "test") -> Ints:
+    """What a linear classifier on the features, taught the labels of the pool, says of a part."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     if len(np.unique(labels)) == 1:
-        return float((features.labels["test"] == labels[0]).mean())
+        return np.full(len(features.vectors[asked]), labels[0])
     student = LinearDiscriminantAnalysis(solver="lsqr").fit(features.vectors["public"].astype(np.float64), labels)
-    return float((student.predict(features.vectors["test"]) == features.labels["test"]).mean())
+    return np.asarray(student.predict(features.vectors[asked]))
 
 
-def measure(name: str, every: list[Features], setting: Setting, draws: int) -> dict[str, Any]:
-    """One row: every seed of the features with every draw of the noise."""
-    seeds, label_accuracy, test_accuracy, known = [], [], [], {}
+def right(found: Ints, wanted: Ints) -> float:
+    return round(float((found == wanted).mean()), 4)
+
+
+def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]:
+    """One row per student: every seed of the features with every draw of the noise."""
+    clusters = setting.s == CLASSES and bool(every[0].clusters)
+    seeds, label_accuracy, known = [], [], {}
+    test_accuracy: dict[str, list[float]] = {"linear": [], **({"cluster network": []} if clusters else {})}
     for features in every:
-        for draw in range(draws):
-            labels = label(features, setting, draw)
-            key = (features.seed, labels.tobytes())  # draws that end in the same labels teach the same student
-            known[key] = known[key] if key in known else linear_student(features, labels)
+        test = features.labels["test"]
+        for draw in range(setting.draws):
+            classes = answers(features, setting, draw)
+            labels = classes[ask(features, setting.s)[0].owner]
+            key = (features.seed, classes.tobytes())  # draws that end in the same labels teach the same student
+            known[key] = known[key] if key in known else right(linear_student(features, labels), test)
             seeds.append(f"{features.seed}/{draw}")
-            label_accuracy.append(round(float((labels == features.labels["public"]).mean()), 4))
-            test_accuracy.append(round(known[key], 4))
-    full = [round(linear_student(features, features.labels["public"]), 4) for features in every]
-    return {
-        "method": "recordwise",
-        "data": name,
-        "split": "clean",
-        "setting": setting.name,
-        "encoder": "self-supervised on the pool",
-        "queries": "clusters" if setting.s == CLASSES and every[0].clusters else "k-means",
-        "student": "linear",
-        "protocol": setting.protocol,
-        "s": setting.s,
-        "k": setting.k,
-        "epsilon": setting.epsilon,
-        "delta": DELTA if setting.protocol == "shuffle" else 0.0,
-        "neighbours": "replace",
-        "seeds": seeds,
-        "test_accuracy": test_accuracy,
-        "label_accuracy": label_accuracy,
-        "nonprivate_accuracy": round(float(np.mean(full)), 4),
-        "versions": versions("numpy", "scipy", "scikit-learn"),
-        "hardware": hardware(),
-        "command": f"python -m experiments.labelling {name} --seeds {' '.join(str(f.seed) for f in every)}",
-        "date": np.datetime64("today").astype(str),
-    }
+            label_accuracy.append(right(labels, features.labels["public"]))
+            test_accuracy["linear"].append(known[key])
+            if clusters:
+                test_accuracy["cluster network"].append(right(classes[features.clusters["test"]], test))
+    source = every[0].source
+    for student, found in test_accuracy.items():
+        yield {
+            "method": "recordwise",
+            "data": source.data,
+            "split": str(source.rule),
+            "setting": setting.name,
+            "encoder": "pretrained elsewhere" if source.way == "pretrained" else "self-supervised on the pool",
+            "queries": every[0].asks if setting.s == CLASSES else "k-means",
+            "student": student,
+            "protocol": setting.protocol,
+            "s": setting.s,
+            "k": setting.k,
+            "epsilon": setting.epsilon,
+            "delta": DELTA if setting.protocol == "shuffle" else 0.0,
+            "neighbours": "replace",
+            "planned": setting.protocol == "central" and setting.s == planned(every[0], setting.epsilon),
+            "seeds": seeds,
+            "test_accuracy": found,
+            "label_accuracy": label_accuracy,
+            "nonprivate_accuracy": round(float(np.mean([taught_the_truth(f, student) for f in every])), 4),
+            "versions": versions("numpy", "scipy", "scikit-learn"),
+            "hardware": hardware(),
+            "command": f"python -m experiments.labelling {source.data}",
+            "date": np.datetime64("today").astype(str),
+        }
+
+
+@cache
+def taught_the_truth(features: Features, student: str) -> float:
+    """Test accuracy without privacy: the pool's true labels, or each cluster's commonest one."""
+    public, test = features.labels["public"], features.labels["test"]
+    if student == "linear":
+        return right(linear_student(features, public), test)
+    shared = np.zeros((CLASSES, CLASSES))
+    np.add.at(shared, (features.clusters["public"], public), 1)
+    return right(shared.argmax(1)[features.clusters["test"]], test)
+
+
+def planned(features: Features, epsilon: float) -> int:
+    """How many queries the planner would ask: from epsilon and two sizes, without a look at any record."""
+    return recommend_queries(
+        Terms(epsilon=Fraction(str(epsilon))),
+        num_records=len(features.labels["private"]),
+        pool_size=len(features.labels["public"]),
+        num_classes=CLASSES,
+        votes_per_record=1,
+        labels_per_record=1,
+    )
 
 
 def write_released(features: Features, settings: list[Setting], path: Path) -> None:
-    """The pool's labels under each setting and, to compare with, the true ones, for `teach`."""
+    """What the linear student says of the pool under each setting and, to compare with, the true labels, for `teach`.
+
+    The student's own answers are better labels than those it was taught: it has seen all of the pool.
+    """
     truth = features.labels["public"]
     kept = {}
-    for name, labels in (("truth", truth), *((setting.name, label(features, setting, 0)) for setting in settings)):
+    for setting in settings:
+        taught = label(features, setting, 0)
+        kept[setting.name] = linear_student(features, taught, "public")
+        print(f"{setting.name}: {right(taught, truth):.4f} of the pool labelled right, "
+              f"{right(kept[setting.name], truth):.4f} after the linear student", flush=True)  # fmt: skip
+    parts = {}
+    for name, labels in (kept | {"truth": truth}).items():
         counts = np.bincount(labels, minlength=CLASSES) + 1.0
-        kept[f"{name}/labels"], kept[f"{name}/prior"] = labels.astype(np.int8), counts / counts.sum()
-        print(f"{name}: {float((labels == truth).mean()):.4f} of the pool labelled right", flush=True)
-    np.savez_compressed(path, **kept)
+        parts[f"{name}/labels"], parts[f"{name}/prior"] = labels.astype(np.int8), counts / counts.sum()
+    np.savez_compressed(path, **parts)  # type: ignore[arg-type]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Labels and linear students from committed features")
     parser.add_argument("data", choices=("cifar10", "svhn", "mnist"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[11], help="of the features")
-    parser.add_argument("--draws", type=int, default=5, help="of the noise, for each seed of the features")
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
-    parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01")
-    parser.add_argument("--released", type=Path, help="write the first draw's labels here, for `teach`, and no results")
+    parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; writes no results")
+    parser.add_argument("--released", type=Path, help="write labels for `teach` here, from the features of --stem")
+    parser.add_argument("--stem", help="of the features whose labels are released, such as cifar10-agreed-12")
     given = parser.parse_args()
-    every = read_features(given.data, given.seeds, given.features)
-    few = CLASSES if every[0].clusters else 100  # a pool without a clustering has no ten clusters worth asking
-    settings = [setting for setting in grid(few) if not given.only or setting.name in given.only]
-    if given.released:
-        write_released(every[0], settings, given.released)
-        return
     rows = []
-    for setting in settings:
-        rows.append(measure(given.data, every, setting, given.draws))
-        found = {key: np.array(rows[-1][key]) for key in ("label_accuracy", "test_accuracy")}
-        shown = "  ".join(f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items())
-        print(f"{setting.name:34s} {shown}", flush=True)
+    for source in sources(given.data, given.features):
+        every = [
+            read_features(source, seed, given.features)
+            for seed in source.seeds(given.features)
+            if given.stem in (None, f"{source.stem}-{seed}")
+        ]
+        if not every:
+            continue
+        settings = [setting for setting in grid(every[0]) if not given.only or setting.name in given.only]
+        if given.released:
+            write_released(every[0], settings, given.released)
+            return
+        for setting in settings:
+            for row in measure(every, setting):
+                rows.append(row)
+                found = {key: np.array(row[key]) for key in ("label_accuracy", "test_accuracy")}
+                shown = "  ".join(
+                    f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items()
+                )
+                print(f"{source.rule} {source.stem:18s} {row['student']:15s} {setting.name:32s} {shown}", flush=True)
     if not given.only:
         out = HERE / "results" / f"{given.data}.json"
         out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

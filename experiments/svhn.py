@@ -27,11 +27,11 @@ STRONG = Augment(
     brightness=0.5, contrast=0.5, saturation=0.5, hue=0.3, jitter=0.8, gray=0.1, invert=0.2, posterize=0.2, cutout=12,
 )  # fmt: skip
 WEAK = Augment(shift=0.06)
-STUDENT = SelfLabel(epochs=40, strong=STRONG, weak=WEAK)
+STUDENT = SelfLabel(epochs=60, strong=STRONG, weak=WEAK)
 
 RECIPE = Recipe(
     byol=Byol(epochs=250, prototype_epochs=0, view=VIEW),
-    scan=None, self_label=STUDENT, rounds=0, student=STUDENT, mirror=False,
+    scan=None, self_label=STUDENT, rounds=0, student=STUDENT, mirror=False, dims=56,
 )  # fmt: skip
 SMALL = replace(
     RECIPE,

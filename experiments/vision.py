@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments import compact
+from recordwise.data import Rule, load, parts_of
 from recordwise.encoders.resnet import Classifier, ResNet
+from recordwise.encoders.saved import load_weights, save_weights
 from recordwise.encoders.self_supervised import Byol, Pretraining, channel_statistics, features_of
 from recordwise.encoders.spherical import nearest, spherical_kmeans
 from recordwise.encoders.steps import Compute, fresh_weights
+from recordwise.queries.consensus import consensus
 from recordwise.queries.scan import Scan, scan
 from recordwise.queries.self_label import SelfLabel, agreeing, self_label
 from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
@@ -54,7 +59,7 @@ class Recipe:
     mirror: bool
     ensemble: Supervised | None = None
     agreement: float = 0.9
-    dims: int = 64
+    dims: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,87 +107,156 @@ class Log:
         self.say(**{f"{name}_seconds": round(time.time() - started, 1)})
 
 
-def represent(
-    images: Images, recipe: Recipe, *, seed: int, compute: Compute, folder: Path, after: Path | None = None
-) -> None:
-    """Learn features and clusters from the pool; leave weights, compact features and measurements in `folder`."""
+def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, folder: Path) -> None:
+    """Learn features and clusters from the pool; leave weights, compact features and measurements in `folder`.
+
+    Every step leaves a file and is not done again where that file exists, so a killed run goes on.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "represent.json")
-    run = Pretraining(images.public, recipe.byol, seed=seed, compute=compute)
-    checkpoint = folder / "pretraining.pt"
-    if checkpoint.exists():
-        run.resume(checkpoint)
     log.say(seed=seed, pool=len(images.public), settings=repr(recipe))
-    _pretrain(run, recipe, log, images, checkpoint, after)
-    backbone = run.backbone.eval()
-    torch.save(backbone.state_dict(), folder / "backbone.pt")
-    measure(backbone, images, recipe, compute, log, "byol")
-    if recipe.scan is not None:
-        network = _cluster(backbone, run, images, recipe, seed, compute, log)
-        torch.save(network.state_dict(), folder / "clusters.pt")
-        write_features(network.backbone, network, images, recipe, compute, folder)
-    else:
+    backbone = kept(
+        folder / "backbone.safetensors",
+        empty_backbone(images, recipe, compute),
+        lambda: _pretrain(images, recipe, seed, compute, folder / "pretraining.pt", log),
+        log,
+    )
+    if recipe.scan is None:
+        measure(backbone, images, recipe, compute, log, "byol")
         write_features(backbone, None, images, recipe, compute, folder)
+    else:
+        network = _cluster(backbone, images, recipe, seed, compute, log, folder)
+        measure(network.backbone, images, recipe, compute, log, "final")
+        write_features(network.backbone, network, images, recipe, compute, folder)
     log.say(finished=True)
 
 
-def _pretrain(run: Pretraining, recipe: Recipe, log: Log, images: Images, checkpoint: Path, after: Path | None) -> None:
+def kept(path: Path, empty: nn.Module, make: Callable[[], nn.Module], log: Log) -> Any:
+    """The network whose weights lie in `path`; made, and its weights put there, if they do not."""
+    if not path.exists():
+        network = make()
+        log.say(**{f"{path.stem}_sha256": save_weights(network, path)})
+        return network
+    return load_weights(empty, path).eval()
+
+
+def empty_backbone(images: Images, recipe: Recipe, compute: Compute) -> ResNet:
+    mean, deviation = channel_statistics(images.public)
+    network: ResNet = compute.ready(ResNet(mean=mean, deviation=deviation, width=recipe.byol.width))
+    return network
+
+
+def empty_classifier(images: Images, recipe: Recipe, compute: Compute) -> Classifier:
+    backbone = empty_backbone(images, recipe, compute)
+    network: Classifier = compute.ready(Classifier(backbone, backbone.dim, CLASSES))
+    return network
+
+
+def _pretrain(images: Images, recipe: Recipe, seed: int, compute: Compute, checkpoint: Path, log: Log) -> nn.Module:
     byol = recipe.byol
+    run = Pretraining(images.public, byol, seed=seed, compute=compute)
+    if checkpoint.exists():
+        run.resume(checkpoint)
     total, started, counted = byol.epochs + byol.prototype_epochs, time.time(), 0
     while run.epoch < total:
         loss = run.run_epoch()  # reads the loss, so the device has finished
         if counted == 0:
             log.say(first_epoch_seconds=round(time.time() - started, 1))  # compilation is most of it
-            while after is not None and not after.exists():  # somebody else's turn on the device
-                time.sleep(0.2)
             started = time.time()
         elif run.epoch % 50 == 0 or run.epoch in (byol.epochs, total):
-            per_epoch = (time.time() - started) / counted
-            log.say(epoch=run.epoch, loss=round(loss, 4), seconds_per_epoch=round(per_epoch, 4))
-        counted += 1
-        if run.epoch == byol.epochs and byol.prototype_epochs:
-            log.say(byol_epoch_seconds=round((time.time() - started) / max(counted - 1, 1), 4))
-            measure(run.backbone, images, recipe, run.compute, log, "plain")
-            run.target.train()
+            log.say(epoch=run.epoch, loss=round(loss, 4), epoch_seconds=round((time.time() - started) / counted, 4))
             run.save(checkpoint)
+        counted += 1
     log.say(pretraining_seconds=round(time.time() - started, 1))
-    run.save(checkpoint)
+    return run.backbone.eval()
 
 
 def _cluster(
-    backbone: nn.Module, run: Pretraining, images: Images, recipe: Recipe, seed: int, compute: Compute, log: Log
+    backbone: nn.Module, images: Images, recipe: Recipe, seed: int, compute: Compute, log: Log, folder: Path
 ) -> Classifier:
     """SCAN, then rounds of self-labelling that restart from the self-supervised weights."""
     assert recipe.scan is not None
-    dim = run.online[0].dim  # type: ignore[union-attr]
-    features = functional.normalize(features_of(backbone, images.public, compute, mirror=recipe.mirror), dim=1)
-    neighbours = nearest(features, NEIGHBOURS)
-    with log.timed("scan"):
-        network = scan(
-            backbone, dim, images.public, neighbours, recipe.scan, seed=seed, compute=compute, progress=_every(20, log)
-        )
-    for round_ in range(1, recipe.rounds + 1):
-        measure_clusters(network, images, recipe, compute, log, "scan" if round_ == 1 else f"round{round_ - 1}")
-        clusters = features_of(network, images.public, compute, mirror=recipe.mirror).argmax(1)
-        seen = functional.normalize(features_of(network.backbone, images.public, compute, mirror=recipe.mirror), dim=1)
-        trusted = agreeing(clusters, nearest(seen, NEIGHBOURS), recipe.agreement)
-        log.say(**{f"round{round_}_trusted": round(float(trusted.float().mean()), 4)})
-        with log.timed(f"round{round_}"):
-            network = self_label(
-                backbone, dim, images.public, clusters, trusted, recipe.self_label,
-                classes=recipe.scan.clusters, seed=seed + round_, compute=compute, progress=_every(30, log),
+    empty, settings, dim = empty_classifier(images, recipe, compute), recipe.scan, 8 * recipe.byol.width
+
+    def first() -> nn.Module:
+        neighbours = nearest(directions(backbone, images.public, recipe, compute), NEIGHBOURS)
+        with log.timed("scan"):
+            return scan(
+                backbone, dim, images.public, neighbours, settings,
+                seed=seed, compute=compute, progress=_every(20, log),
             )  # fmt: skip
-    measure_clusters(network, images, recipe, compute, log, f"round{recipe.rounds}")
-    measure(network.backbone, images, recipe, compute, log, "final")
+
+    network = kept(folder / "scan.safetensors", empty, first, log)
+    measure_clusters(network, images, recipe, compute, log, "scan")
+    for round_ in range(1, recipe.rounds + 1):
+        clusters = features_of(network, images.public, compute, mirror=recipe.mirror).argmax(1)
+        near = nearest(directions(network.backbone, images.public, recipe, compute), NEIGHBOURS)
+        trusted = agreeing(clusters, near, recipe.agreement)
+        network = sharpened(
+            backbone, images, clusters, trusted, recipe,
+            seed=seed + round_, compute=compute, log=log, path=folder / f"round{round_}.safetensors",
+        )  # fmt: skip
+    return network  # type: ignore[no-any-return]
+
+
+def sharpened(
+    backbone: nn.Module,
+    images: Images,
+    clusters: Tensor,
+    trusted: Tensor,
+    recipe: Recipe,
+    *,
+    seed: int,
+    compute: Compute,
+    log: Log,
+    path: Path,
+) -> Classifier:
+    """One round of self-labelling from the self-supervised weights."""
+
+    def make() -> nn.Module:
+        log.say(**{f"{path.stem}_trusted": round(float(trusted.float().mean()), 4)})
+        with log.timed(path.stem):
+            return self_label(
+                backbone, 8 * recipe.byol.width, images.public, clusters, trusted, recipe.self_label,
+                classes=CLASSES, seed=seed, compute=compute, progress=_every(30, log),
+            )  # fmt: skip
+
+    network: Classifier = kept(path, empty_classifier(images, recipe, compute), make, log)
+    measure_clusters(network, images, recipe, compute, log, path.stem)
     return network
+
+
+def agree(
+    images: Images, recipe: Recipe, others: list[Path], *, seed: int, compute: Compute, folder: Path, out: Path
+) -> None:
+    """Sharpen once more what this run and others (their feature files) agree on, from this run's weights."""
+    out.mkdir(parents=True, exist_ok=True)
+    log = Log(out / "represent.json")
+    log.say(seed=seed, others=[path.parent.name if path.stem == "features" else path.stem for path in others])
+    found = consensus([compact.read(path)[1]["public"] for path in (folder / "features.npz", *others)], CLASSES)
+    clusters = torch.from_numpy(found.clusters).to(compute.device)
+    log.say(
+        unanimous=round(float(found.unanimous.mean()), 4),
+        consensus_public=round(purity(clusters, images.public_labels), 4),
+    )
+    backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
+    network = sharpened(
+        backbone, images, clusters, torch.from_numpy(found.unanimous).to(compute.device), recipe,
+        seed=seed + 100, compute=compute, log=log, path=out / "agreed.safetensors",
+    )  # fmt: skip
+    measure(network.backbone, images, recipe, compute, log, "final")
+    write_features(network.backbone, network, images, recipe, compute, out)
+    log.say(finished=True)
+
+
+def directions(network: nn.Module, images: Tensor, recipe: Recipe, compute: Compute) -> Tensor:
+    """Features on the unit sphere."""
+    return functional.normalize(features_of(network, images, compute, mirror=recipe.mirror), dim=1)
 
 
 def measure(network: nn.Module, images: Images, recipe: Recipe, compute: Compute, log: Log, name: str) -> None:
     """How well the true labels lie in these features: k-NN accuracy, and purity of k-means clusters."""
-    seen = {
-        part: functional.normalize(features_of(network, pixels, compute, mirror=recipe.mirror), dim=1)
-        for part, pixels in images.parts.items()
-    }
+    seen = {part: directions(network, pixels, recipe, compute) for part, pixels in images.parts.items()}
     found = {f"{name}_knn_test": round(knn_accuracy(seen["public"], images.public_labels, seen["test"], images), 4)}
     for clusters in (10, 40, 100, 500):
         generator = compute.generator(clusters)
@@ -219,82 +293,68 @@ def purity(clusters: Tensor, labels: Tensor) -> float:
 def write_features(
     backbone: nn.Module, clusters: nn.Module | None, images: Images, recipe: Recipe, compute: Compute, folder: Path
 ) -> None:
-    """Principal components of the unit features (fitted on the pool) and cluster probabilities, as float16."""
-    kept: dict[str, NDArray[np.float16]] = {}
-    seen = {
-        part: functional.normalize(features_of(backbone, pixels, compute, mirror=recipe.mirror), dim=1)
-        for part, pixels in images.parts.items()
-    }
-    centre = seen["public"].mean(0)
-    spread = (seen["public"] - centre).double()
-    axes = torch.linalg.eigh(spread.T @ spread).eigenvectors[:, -recipe.dims :].flip(1).float()  # widest first
-    for part, features in seen.items():
-        kept[part] = ((features - centre) @ axes).half().cpu().numpy()
+    """Compact features and cluster numbers, for `experiments.labelling` and for other seeds to agree with."""
+    features, numbers = {}, {}
+    for part, pixels in images.parts.items():
+        features[part] = directions(backbone, pixels, recipe, compute).cpu().numpy()
         if clusters is not None:
-            answer = features_of(clusters, images.parts[part], compute, mirror=recipe.mirror).softmax(1)
-            kept[f"{part}_clusters"] = answer.half().cpu().numpy()
-    partial = folder / "features.part.npz"
-    np.savez(partial, **kept)
-    partial.rename(folder / "features.npz")
+            said = features_of(clusters, pixels, compute, mirror=recipe.mirror).argmax(1)
+            numbers[part] = said.cpu().numpy()
+    compact.write(folder / "features.npz", features, numbers, dims=recipe.dims)
 
 
 def teach(
     images: Images,
-    labels: Tensor,
-    trusted: Tensor,
     recipe: Recipe,
+    released: Path,
     *,
-    prior: Tensor | None,
     seed: int,
     compute: Compute,
     folder: Path,
-) -> Classifier:
-    """A student that starts from the self-supervised backbone in `folder` and learns released labels."""
-    mean, deviation = channel_statistics(images.public)
-    backbone = ResNet(mean=mean, deviation=deviation, width=recipe.byol.width)
-    backbone.load_state_dict(torch.load(folder / "backbone.pt", map_location="cpu", weights_only=True))
-    compute.ready(backbone)
-    return self_label(
-        backbone, backbone.dim, images.public, labels, trusted, recipe.student,
-        classes=CLASSES, prior=prior, seed=seed, compute=compute,
-    )  # fmt: skip
-
-
-def teach_all(
-    images: Images, recipe: Recipe, released: Path, *, seed: int, compute: Compute, folder: Path, out: Path
+    features: Path,
+    out: Path,
 ) -> None:
-    """One student for each set of released labels in a file that `experiments.labelling` wrote."""
+    """One student for each set of labels in a file that `experiments.labelling` wrote, from the backbone in `folder`.
+
+    A label is trusted at first where the images nearest to it in the compact features carry it too.
+    """
     log, answers = Log(out / f"{released.stem}.json"), {}
-    with np.load(folder / "features.npz") as file:
-        compact = torch.from_numpy(file["public"]).float().to(compute.device)
-    neighbours = nearest(functional.normalize(compact, dim=1), NEIGHBOURS)
+    backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
+    vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
+    neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
-        for name in sorted({key.split("/")[0] for key in file.files}):
+        for name in dict.fromkeys(key.split("/")[0] for key in file.files):
+            if f"{name}_test" in log.facts:
+                continue
             labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
-            prior = torch.from_numpy(file[f"{name}/prior"]).float()
             trusted = agreeing(labels, neighbours, recipe.agreement)
             with log.timed(name):
-                student = teach(
-                    images, labels, trusted, recipe,
-                    prior=prior, seed=seed, compute=compute, folder=folder,
+                student = self_label(
+                    backbone, 8 * recipe.byol.width, images.public, labels, trusted, recipe.student, classes=CLASSES,
+                    prior=torch.from_numpy(file[f"{name}/prior"]).float(), seed=seed, compute=compute,
                 )  # fmt: skip
-            answer = features_of(student, images.test, compute, mirror=recipe.mirror).argmax(1)
-            pool = features_of(student, images.public, compute, mirror=recipe.mirror).argmax(1)
-            answers[name] = answer.byte().cpu().numpy()
+            said = {part: features_of(student, images.parts[part], compute, mirror=recipe.mirror).argmax(1)
+                    for part in ("public", "test")}  # fmt: skip
+            answers[name] = said["test"].byte().cpu().numpy()
             if recipe.ensemble is not None:
                 with log.timed(f"{name}_ensemble"):
                     voted = ensemble(student, images, recipe.ensemble, seed=seed, compute=compute)
                 answers[f"{name}_ensemble"] = voted.byte().cpu().numpy()
-                log.say(**{f"{name}_ensemble_test": round(float((voted == images.test_labels).float().mean()), 4)})
+                log.say(**{f"{name}_ensemble_test": share(voted, images.test_labels)})
             log.say(
                 **{
-                    f"{name}_trusted": round(float(trusted.float().mean()), 4),
-                    f"{name}_labels": round(float((labels == images.public_labels).float().mean()), 4),
-                    f"{name}_pool": round(float((pool == images.public_labels).float().mean()), 4),
-                    f"{name}_test": round(float((answer == images.test_labels).float().mean()), 4),
+                    f"{name}_trusted": share(trusted, True),
+                    f"{name}_labels": share(labels, images.public_labels),
+                    f"{name}_pool": share(said["public"], images.public_labels),
+                    f"{name}_test": share(said["test"], images.test_labels),
                 }
             )
             np.savez_compressed(out / f"{released.stem}-answers.npz", **answers)
+
+
+def share(found: Tensor, wanted: Tensor | bool) -> float:
+    """How often two answers are the same."""
+    return round(float((found == wanted).float().mean()), 4)
 
 
 def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: int, compute: Compute) -> Tensor:
@@ -319,12 +379,10 @@ def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
     return tell
 
 
-def load_arrays(name: str, cache: Path) -> dict[str, NDArray[np.uint8]]:
-    """The clean split of a named data set, decoded once and then read from `cache`."""
-    from recordwise.data import Rule, load, parts_of
-
+def load_arrays(name: str, rule: Rule, cache: Path) -> dict[str, NDArray[np.uint8]]:
+    """A split of a named data set, decoded once and then read from `cache`."""
     if not cache.exists():
-        parts = parts_of(load(name), Rule.CLEAN)
+        parts = parts_of(load(name), rule)
         arrays = {}
         for part in ("public", "private", "test"):
             arrays[part] = getattr(parts, part).samples
@@ -337,9 +395,9 @@ def load_arrays(name: str, cache: Path) -> dict[str, NDArray[np.uint8]]:
         return dict(file)
 
 
-def load_images(name: str, cache: Path, compute: Compute, limit: int | None = None) -> Images:
+def load_images(name: str, rule: Rule, cache: Path, compute: Compute, limit: int | None = None) -> Images:
     """Images and labels on the device."""
-    arrays = load_arrays(name, cache)
+    arrays = load_arrays(name, rule, cache)
     return Images(
         **{part: to_device(arrays[part][:limit], compute) for part in ("public", "private", "test")},
         **{
@@ -349,17 +407,20 @@ def load_images(name: str, cache: Path, compute: Compute, limit: int | None = No
     )
 
 
-def main(name: str, recipe: Recipe, small: Recipe) -> None:
-    """The command line of one data set's script."""
+def main(name: str, recipe: Recipe, small: Recipe, paper: Recipe | None = None) -> None:
+    """The command line of one data set's script; `paper` is the recipe for the paper's pool where that differs."""
     parser = argparse.ArgumentParser(description=f"Features, clusters and students for {name}")
-    parser.add_argument("stage", choices=("load", "represent", "teach"))
+    parser.add_argument("stage", choices=("load", "represent", "agree", "teach"))
     parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--split", type=Rule, choices=list(Rule), default=Rule.CLEAN)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="a few steps on a few images, to see that it runs")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--no-record", action="store_true", help="do not replay steps as CUDA graphs")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where weights and features go")
-    parser.add_argument("--after", type=Path, help="compile now, but train only once this file exists")
+    parser.add_argument(
+        "--others", type=Path, nargs="+", default=[], help="feature files of other seeds, to agree with"
+    )
     parser.add_argument("--released", type=Path, help="labels to teach, from `python -m experiments.labelling`")
     given = parser.parse_args()
     compute = Compute(
@@ -369,14 +430,23 @@ def main(name: str, recipe: Recipe, small: Recipe) -> None:
     )
     torch.backends.cudnn.benchmark = True
     torch._dynamo.config.recompile_limit = 64  # every student is another module of the same shape
-    cache = given.runs / f"{name}.npz"
+    clean = given.split is Rule.CLEAN
+    data = name if clean else f"{name}-{given.split}"
+    cache = given.runs / f"{data}.npz"
     if given.stage == "load":
-        load_arrays(name, cache)
+        load_arrays(name, given.split, cache)
         return
-    images = load_images(name, cache, compute, limit=1024 if given.small else None)
-    recipe = small if given.small else recipe
-    folder = given.runs / f"{name}-{given.seed}"
+    images = load_images(name, given.split, cache, compute, limit=1024 if given.small else None)
+    recipe = small if given.small else recipe if clean or paper is None else paper
+    folder = given.runs / f"{data}-{given.seed}"
+    agreed = given.runs / f"{data}-agreed-{given.seed}"
     if given.stage == "represent":
-        represent(images, recipe, seed=given.seed, compute=compute, folder=folder, after=given.after)
+        represent(images, recipe, seed=given.seed, compute=compute, folder=folder)
+    elif given.stage == "agree":
+        agree(images, recipe, given.others, seed=given.seed, compute=compute, folder=folder, out=agreed)
     else:
-        teach_all(images, recipe, given.released, seed=given.seed, compute=compute, folder=folder, out=folder)
+        latest = agreed if (agreed / "features.npz").exists() else folder
+        teach(
+            images, recipe, given.released,
+            seed=given.seed, compute=compute, folder=folder, features=latest / "features.npz", out=latest,
+        )  # fmt: skip

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from experiments.vision import Images, Recipe, purity, represent, teach_all, to_device
+from experiments.vision import Images, Recipe, agree, purity, represent, teach, to_device
 
-from experiments import cifar10, mnist, svhn
+from experiments import cifar10, compact, mnist, svhn
+from recordwise.encoders.saved import digest_of
 from recordwise.encoders.steps import Compute
 
 CPU = Compute(device="cpu")
@@ -50,15 +51,42 @@ def shrunk(recipe: Recipe) -> Recipe:
 )
 def test_a_recipe_runs_from_images_to_a_student(recipe: Recipe, channels: int, tmp_path: Path):
     images, small = noise(channels, 16), shrunk(recipe)
-    represent(images, small, seed=1, compute=CPU, folder=tmp_path)
-    with np.load(tmp_path / "features.npz") as file:
-        assert file["public"].shape == (520, 4)
-        assert file["public"].dtype == np.float16
-        assert ("public_clusters" in file) == (recipe.scan is not None)
+    represent(images, small, seed=1, compute=CPU, folder=tmp_path / "first")
+    features = tmp_path / "first" / "features.npz"
+    vectors, clusters = compact.read(features)
+    assert vectors["public"].shape == (520, 4)
+    assert bool(clusters) == (recipe.scan is not None)
     labels = np.zeros(520, dtype=np.int8)
     np.savez(tmp_path / "released.npz", **{"one/labels": labels, "one/prior": np.full(10, 0.1)})
-    teach_all(images, small, tmp_path / "released.npz", seed=1, compute=CPU, folder=tmp_path, out=tmp_path)
+    teach(
+        images, small, tmp_path / "released.npz",
+        seed=1, compute=CPU, folder=tmp_path / "first", features=features, out=tmp_path,
+    )  # fmt: skip
     assert 0 <= json.loads((tmp_path / "released.json").read_text())["one_test"] <= 1
+
+
+def test_a_killed_run_goes_on_and_seeds_can_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    images, small = noise(1, 16), shrunk(mnist.SMALL)
+    for seed in (1, 2):
+        represent(images, small, seed=seed, compute=CPU, folder=tmp_path / str(seed))
+    whole = dict(np.load(tmp_path / "1" / "features.npz"))
+    for name in ("features.npz", "round1.safetensors"):
+        (tmp_path / "1" / name).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.vision.Pretraining", None)  # what is kept must not be learnt again
+        patch.setattr("experiments.vision.scan", None)
+        represent(images, small, seed=1, compute=CPU, folder=tmp_path / "1")
+    again = np.load(tmp_path / "1" / "features.npz")
+    assert all(np.array_equal(whole[part], again[part]) for part in whole)
+
+    agree(
+        images, small, [tmp_path / "2" / "features.npz"],
+        seed=1, compute=CPU, folder=tmp_path / "1", out=tmp_path / "agreed",
+    )  # fmt: skip
+    facts = json.loads((tmp_path / "agreed" / "represent.json").read_text())
+    assert 0 < facts["unanimous"] < 1
+    assert facts["agreed_sha256"] == digest_of(tmp_path / "agreed" / "agreed.safetensors")
+    assert compact.read(tmp_path / "agreed" / "features.npz")[1]
 
 
 def test_digits_are_never_mirrored():

@@ -14,43 +14,42 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Floats, Ints
+from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
-    """The cluster of each point, by the mean of all clusterings, and whether they were unanimous."""
+    """The cluster that most clusterings give each point (the first of them decides ties), and where all agree."""
 
     clusters: Ints
     unanimous: NDArray[np.bool_]
 
 
-def consensus(clusterings: Sequence[Floats]) -> Consensus:
-    """Match (n, K) cluster probabilities of the same n points to the first of them, and average.
+def consensus(clusterings: Sequence[Ints], clusters: int) -> Consensus:
+    """Match clusterings of the same points to the first of them, and count votes.
 
-    Raises:
-      InvalidInput: Unless there are two or more, of one shape, finite and not negative.
+    Args:
+      clusterings: Two or more arrays of n cluster numbers below `clusters`.
     """
     if len(clusterings) < 2:
         raise InvalidInput(f"clusterings must be two or more, got {len(clusterings)}")
-    first, *others = (np.asarray(probabilities, dtype=np.float64) for probabilities in clusterings)
-    for other in (first, *others):
-        if first.ndim != 2 or other.shape != first.shape:
-            raise InvalidInput(f"clusterings must all be (n, K) of one shape, got {first.shape} and {other.shape}")
-        if not (np.isfinite(other).all() and (other >= 0).all()):
-            raise InvalidInput("clusterings must hold probabilities, got some below zero or not finite")
-    matched = [first, *(matched_to(first, other) for other in others)]
-    votes = np.stack([probabilities.argmax(1) for probabilities in matched])
-    return Consensus(
-        clusters=np.mean(matched, axis=0).argmax(1).astype(np.int64), unanimous=(votes == votes[0]).all(axis=0)
-    )
+    first, *others = (np.asarray(numbers) for numbers in clusterings)
+    for numbers in (first, *others):
+        if first.ndim != 1 or numbers.shape != first.shape:
+            raise InvalidInput(f"clusterings must be of the same points, got shapes {first.shape} and {numbers.shape}")
+        if not ((numbers >= 0) & (numbers < clusters)).all():
+            raise InvalidInput(f"cluster numbers must lie in [0, {clusters})")
+    votes = np.stack([first, *(matched_to(first, numbers, clusters) for numbers in others)])
+    counts = np.stack([2 * (votes == cluster).sum(0) for cluster in range(clusters)], axis=1)
+    counts[np.arange(len(first)), first] += 1  # half a vote
+    return Consensus(clusters=counts.argmax(1).astype(np.int64), unanimous=(votes == first).all(axis=0))
 
 
-def matched_to(reference: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The columns of `other`, reordered so that as many points as possible keep the cluster of `reference`."""
+def matched_to(reference: Ints, other: Ints, clusters: int) -> Ints:
+    """`other` renumbered so that as many points as possible keep their cluster of `reference`."""
     from scipy.optimize import linear_sum_assignment
 
-    shared = np.zeros((reference.shape[1], other.shape[1]))
-    np.add.at(shared, (reference.argmax(1), other.argmax(1)), 1)
-    return other[:, linear_sum_assignment(shared, maximize=True)[1]]
+    shared = np.zeros((clusters, clusters))
+    np.add.at(shared, (other, reference), 1)
+    return np.asarray(linear_sum_assignment(shared, maximize=True)[1])[other]

@@ -1,0 +1,106 @@
+"""The encoders and students that the paper used, on the same pools, to compare with ours.
+
+    python -m experiments.paper simclr                                                 # CIFAR-10's encoder
+    python -m experiments.paper densenet --released runs/cifar10-agreed-12/released.npz   # CIFAR-10's student
+    python -m experiments.paper mixmatch --released runs/svhn-12/released.npz             # SVHN's student
+
+SimCLR learns from CIFAR-10's pool; its features are measured as `represent` measures ours. DenseNet-121 and
+WideResNet-28-2 with MixMatch start from nothing and learn labels that `experiments.labelling` released. The last epoch
+counts. Epochs were set by the GPU time at hand, before a result was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from experiments import compact, vision
+from experiments.cifar10 import RECIPE as CIFAR10
+from experiments.svhn import RECIPE as SVHN
+from recordwise.data import Rule
+from recordwise.encoders.resnet import Classifier
+from recordwise.encoders.self_supervised import channel_statistics, features_of
+from recordwise.encoders.simclr import SimClr, simclr
+from recordwise.encoders.spherical import nearest
+from recordwise.encoders.steps import Compute, fresh_weights
+from recordwise.queries.self_label import WEAK_VIEW, agreeing
+from recordwise.students.densenet import DenseNet
+from recordwise.students.mixmatch import MixMatch, mixmatch
+from recordwise.students.supervised import Supervised, train
+from recordwise.students.wide_resnet import WideResNet
+
+DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
+SEED = 12
+
+
+def compare_simclr(images: vision.Images, epochs: int, compute: Compute, log: vision.Log) -> None:
+    with log.timed("simclr"):
+        backbone = simclr(images.public, SimClr(epochs=epochs), seed=SEED, compute=compute)
+    vision.measure(backbone, images, CIFAR10, compute, log, "simclr")
+
+
+def teach(
+    stage: str, images: vision.Images, released: Path, epochs: int, compute: Compute, log: vision.Log, only: list[str]
+) -> None:
+    """One student from nothing for each set of labels."""
+    mean, deviation = channel_statistics(images.public)
+    vectors = torch.from_numpy(compact.read(released.parent / "features.npz")[0]["public"]).to(compute.device)
+    neighbours = nearest(functional.normalize(vectors, dim=1), vision.NEIGHBOURS)
+    with np.load(released) as file:
+        for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
+            labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
+            trusted = agreeing(labels, neighbours, CIFAR10.agreement)
+            targets = functional.one_hot(labels, vision.CLASSES).float()
+            with log.timed(name), fresh_weights(SEED):
+                if stage == "densenet":
+                    body = DenseNet(mean=mean, deviation=deviation)
+                    network: nn.Module = Classifier(body, body.dim, vision.CLASSES)
+                    settings = Supervised(epochs=epochs, view=WEAK_VIEW, rate=0.1)
+                    weight = 0.5 + 0.5 * trusted.float()  # a label that its neighbours share counts twice
+                    network = train(network, images.public, targets, weight, settings, seed=SEED, compute=compute)
+                else:
+                    network = mixmatch(
+                        WideResNet(mean=mean, deviation=deviation), images.public, targets, trusted,
+                        MixMatch(epochs=epochs, batch=256, view=SVHN.student.weak), seed=SEED, compute=compute,
+                    )  # fmt: skip
+            said = features_of(network, images.test, compute, mirror=stage == "densenet").argmax(1)
+            log.say(
+                **{
+                    f"{name}_trusted": vision.share(trusted, True),
+                    f"{name}_labels": vision.share(labels, images.public_labels),
+                    f"{name}_test": vision.share(said, images.test_labels),
+                }
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The paper's encoders and students")
+    parser.add_argument("stage", choices=tuple(DATA))
+    parser.add_argument("--released", type=Path, help="labels to teach, from `python -m experiments.labelling`")
+    parser.add_argument("--only", nargs="+", default=[], help="settings by name")
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--limit", type=int, help="use this many images of each part, to see that it runs")
+    given = parser.parse_args()
+    compute = Compute(device=given.device, compile=torch.device(given.device).type == "cuda")
+    torch.backends.cudnn.benchmark = True
+    data = DATA[given.stage]
+    images = vision.load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
+    log = vision.Log(given.runs / f"paper-{given.stage}.json")
+    if given.stage == "simclr":
+        compare_simclr(images, given.epochs, compute, log)
+    else:
+        # DenseNet has 120 different convolutions: compiling them takes longer than it saves.
+        compute = replace(compute, compile=compute.compile and given.stage != "densenet")
+        teach(given.stage, images, given.released, given.epochs, compute, log, given.only)
+
+
+if __name__ == "__main__":
+    main()
