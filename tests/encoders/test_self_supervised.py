@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +17,6 @@ from recordwise.encoders.self_supervised import (
     scattering,
 )
 from recordwise.encoders.steps import Compute
-from recordwise.errors import ChangedInput
 
 CPU = Compute(device="cpu")
 TINY = Byol(
@@ -36,23 +34,6 @@ def test_the_same_seed_gives_the_same_encoder(images: torch.Tensor):
     first, again, other = (pretrain(images, TINY, seed=seed, compute=CPU) for seed in (1, 1, 2))
     assert torch.equal(features_of(first, images, CPU), features_of(again, images, CPU))
     assert not torch.equal(features_of(first, images, CPU), features_of(other, images, CPU))
-
-
-def test_a_killed_run_goes_on_to_the_same_encoder(images: torch.Tensor, tmp_path: Path):
-    whole = pretrain(images, TINY, seed=1, compute=CPU)
-    killed = Pretraining(images, TINY, seed=1, compute=CPU)
-    killed.run_epoch()
-    killed.save(tmp_path / "run.pt")
-    resumed = pretrain(images, TINY, seed=1, compute=CPU, checkpoint=tmp_path / "run.pt")
-    assert torch.equal(features_of(whole, images, CPU), features_of(resumed, images, CPU))
-
-
-def test_another_runs_checkpoint_is_refused(images: torch.Tensor, tmp_path: Path):
-    Pretraining(images, TINY, seed=1, compute=CPU).save(tmp_path / "run.pt")
-    with pytest.raises(ChangedInput, match="seed"):
-        pretrain(images, TINY, seed=2, compute=CPU, checkpoint=tmp_path / "run.pt")
-    with pytest.raises(ChangedInput, match="settings"):
-        pretrain(images, replace(TINY, epochs=3), seed=1, compute=CPU, checkpoint=tmp_path / "run.pt")
 
 
 def test_pretraining_tells_textures_apart_better_than_chance():

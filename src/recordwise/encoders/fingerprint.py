@@ -47,9 +47,11 @@ def _feed(sha: Any, value: Any) -> None:
         _feed(sha, [list(map(str, getattr(value, "columns", []))), value.to_numpy(dtype=object)])
     elif isinstance(own := getattr(value, "fingerprint", None), str):
         _write(sha, type(value).__qualname__, own)
+    elif callable(getattr(value, "detach", None)):  # a PyTorch tensor
+        _feed(sha, value.detach().cpu().numpy())
     elif callable(getattr(value, "state_dict", None)):  # a PyTorch module
         _write(sha, "module", repr(value))
-        _feed(sha, {name: tensor.detach().cpu().numpy() for name, tensor in value.state_dict().items()})
+        _feed(sha, dict(value.state_dict()))
     elif callable(getattr(value, "get_params", None)):
         _write(sha, "estimator", f"{type(value).__module__}.{type(value).__qualname__}")
         _feed(sha, {**_learned(value), **value.get_params(deep=False)})

@@ -12,7 +12,6 @@ stays constant after its warm-up: on pools of some ten thousand images annealing
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +22,9 @@ from torch.nn import functional
 from recordwise.encoders.augment import Augment, pixels
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.spherical import spherical_kmeans
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
-from recordwise.errors import ChangedInput, positive, whole
+from recordwise.encoders.steps import Batches, Compute, Recorded, follow, fresh_weights
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.errors import positive, whole
 
 PHOTO_VIEW = Augment(
     size=24, crop=(0.2, 1.0), flip=0.5,
@@ -33,7 +33,7 @@ PHOTO_VIEW = Augment(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Byol:
+class Byol(MomentumSettings):
     """Settings of a pre-training run; the defaults are those for CIFAR-10.
 
     Attributes:
@@ -50,8 +50,6 @@ class Byol:
     rate: float = 0.1
     warm_up_epochs: int = 10
     predictor_rate: float = 5.0
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
     follow_from: float = 0.98
     follow_to: float = 0.996
     follow_epochs: int = 30
@@ -65,8 +63,9 @@ class Byol:
     view: Augment = field(default=PHOTO_VIEW)
 
     def __post_init__(self) -> None:
-        whole(epochs=self.epochs, batch=self.batch, width=self.width, prototypes=self.prototypes)
-        positive(rate=self.rate, temperature=self.temperature)
+        super().__post_init__()
+        whole(width=self.width, prototypes=self.prototypes)
+        positive(temperature=self.temperature)
 
 
 def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -76,16 +75,18 @@ def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     )
 
 
-class Pretraining:
-    """A BYOL run in progress: networks, optimiser state and randomness.
+class Pretraining(Training):
+    """A BYOL run in progress.
 
     Args:
       images: (n, channels, height, width) uint8, public, on `compute.device`.
       seed: Of the first weights, the batches and the views.
     """
 
+    settings: Byol
+
     def __init__(self, images: Tensor, settings: Byol, *, seed: int, compute: Compute) -> None:
-        self.images, self.settings, self.seed, self.compute = images, settings, seed, compute
+        self.images = images
         with fresh_weights(seed):
             mean, deviation = channel_statistics(images)
             backbone = ResNet(mean=mean, deviation=deviation, width=settings.width)
@@ -96,46 +97,56 @@ class Pretraining:
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.generator = compute.generator(seed)
         self.batches = Batches(torch.arange(len(images), device=images.device), settings.batch, self.generator)
-        self.descent = MomentumDescent(
-            list(self.online.parameters()), momentum=settings.momentum, weight_decay=settings.weight_decay
-        )
-        self.predictor_descent = MomentumDescent(
-            list(self.predictor.parameters()), momentum=settings.momentum, weight_decay=settings.weight_decay
-        )
+        self.descent = settings.descent(list(self.online.parameters()))
+        self.predictor_descent = settings.descent(list(self.predictor.parameters()))
         self.keep = torch.zeros((), device=images.device)
         self.loss = torch.zeros((), device=images.device)
         self.groups = torch.zeros(len(images), dtype=torch.int64, device=images.device)
-        self.centres: Tensor | None = None
-        self.epoch = 0
+        self.centres = torch.zeros(settings.prototypes, backbone.dim, device=images.device)
         networks = [*self.online.children(), self.predictor, *self.target.children()]
         forward = [compute.fused(network) for network in networks]
         self._backbone, self._projector, self._predictor, self._target_backbone, self._target_projector = forward
         self._plain = Recorded(lambda: self._step(prototypes=False), compute, self.generator)
         self._grouped = Recorded(lambda: self._step(prototypes=True), compute, self.generator)
+        super().__init__(
+            self._pass,
+            {
+                "online": self.online,
+                "predictor": self.predictor,
+                "target": self.target,
+                "descent": self.descent,
+                "predictor_descent": self.predictor_descent,
+                "centres": self.centres,
+                "generator": self.generator,
+            },
+            settings=settings,
+            seed=seed,
+            compute=compute,
+            inputs={"images": images},
+        )
 
     @property
     def backbone(self) -> nn.Module:
         """The target's backbone: the encoder that comes out."""
         return self.target[0]  # type: ignore[index, no-any-return]
 
-    def run_epoch(self) -> float:
+    def _pass(self, epoch: int) -> float:
         """One pass over the images; returns the mean loss."""
         settings, steps = self.settings, len(self.batches)
-        grouped = self.epoch >= settings.epochs
+        grouped = epoch >= settings.epochs
         if grouped:
-            self._regroup()
+            self._regroup(first=epoch == settings.epochs)
         step = self._grouped if grouped else self._plain
         self.loss.zero_()
         self.batches.shuffle()
         for batch in range(steps):
-            progress = self.epoch + batch / steps
+            progress = epoch + batch / steps
             rate = settings.rate * min(1.0, (progress + 1 / steps) / max(settings.warm_up_epochs, 1e-9))
             self.descent.rate.fill_(rate)
             self.predictor_descent.rate.fill_(rate * settings.predictor_rate)
             grown = min(1.0, progress / settings.follow_epochs)
             self.keep.fill_(settings.follow_from + (settings.follow_to - settings.follow_from) * grown)
             step()
-        self.epoch += 1
         return float(self.loss) / steps
 
     def _step(self, *, prototypes: bool) -> None:
@@ -167,44 +178,14 @@ class Pretraining:
         follow(self.online, self.target, self.keep, buffers=False)
         self.loss += loss.detach()
 
-    def _regroup(self) -> None:
-        """Cluster the pool on the target's features, starting from last epoch's centres."""
+    def _regroup(self, *, first: bool) -> None:
+        """Cluster the pool on the target's features, from the second time on starting from last epoch's centres."""
         features = functional.normalize(features_of(self.backbone, self.images, self.compute), dim=1)
         self.target.train()
-        found = spherical_kmeans(features, self.settings.prototypes, self.generator, centres=self.centres)
-        self.centres = found.centres
+        begin = None if first else self.centres
+        found = spherical_kmeans(features, self.settings.prototypes, self.generator, centres=begin)
+        self.centres.copy_(found.centres)
         self.groups.copy_(found.assignment)
-
-    def save(self, path: Path) -> None:
-        """Write all that a killed run needs to go on."""
-        partial = path.with_suffix(".part")
-        torch.save({"settings": repr(self.settings), "seed": self.seed, "epoch": self.epoch, **self._state()}, partial)
-        partial.replace(path)
-
-    def resume(self, path: Path) -> None:
-        """Go on from `save`, refusing what another run wrote."""
-        saved = torch.load(path, map_location=self.images.device, weights_only=True)
-        for name, now in (("settings", repr(self.settings)), ("seed", self.seed)):
-            if saved[name] != now:
-                raise ChangedInput(f"{name} was {saved[name]} when {path.name} was written and is {now} now")
-        for name in ("online", "predictor", "target"):
-            getattr(self, name).load_state_dict(saved[name])
-        for descent, kept in ((self.descent, "velocity"), (self.predictor_descent, "predictor_velocity")):
-            for mine, theirs in zip(descent.state(), saved[kept], strict=True):
-                mine.copy_(theirs)
-        self.centres, self.epoch = saved["centres"], saved["epoch"]
-        self.generator.set_state(saved["generator"].cpu())
-
-    def _state(self) -> dict[str, object]:
-        return {
-            "online": self.online.state_dict(),
-            "predictor": self.predictor.state_dict(),
-            "target": self.target.state_dict(),
-            "velocity": self.descent.state(),
-            "predictor_velocity": self.predictor_descent.state(),
-            "centres": self.centres,
-            "generator": self.generator.get_state(),
-        }
 
 
 def pretrain(
@@ -214,17 +195,13 @@ def pretrain(
     seed: int,
     compute: Compute,
     checkpoint: Path | None = None,
-    checkpoint_every: int = 50,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> nn.Module:
     """A backbone learnt from public images alone; goes on from `checkpoint` where that exists."""
     run = Pretraining(images, settings, seed=seed, compute=compute)
-    if checkpoint is not None and checkpoint.exists():
-        run.resume(checkpoint)
-    while run.epoch < settings.epochs + settings.prototype_epochs:
-        progress(run.epoch, run.run_epoch())
-        if checkpoint is not None and run.epoch % checkpoint_every == 0:
-            run.save(checkpoint)
+    epochs = settings.epochs + settings.prototype_epochs
+    run.run(epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return run.backbone.eval()
 
 

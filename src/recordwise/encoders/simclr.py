@@ -6,8 +6,8 @@ compare with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -17,19 +17,19 @@ from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.schedules import warmed_up
 from recordwise.encoders.self_supervised import PHOTO_VIEW, channel_statistics, perceptron
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, fresh_weights
+from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
 from recordwise.errors import positive, probability, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimClr:
+class SimClr(MomentumSettings):
     """Settings of SimCLR; the defaults are usual for CIFAR-10."""
 
     epochs: int = 400
     batch: int = 512
     rate: float = 0.4
     warm_up: float = 0.025
-    momentum: float = 0.9
     weight_decay: float = 1e-4
     temperature: float = 0.5
     width: int = 64
@@ -38,8 +38,9 @@ class SimClr:
     view: Augment = field(default=PHOTO_VIEW)
 
     def __post_init__(self) -> None:
-        whole(epochs=self.epochs, batch=self.batch, width=self.width)
-        positive(rate=self.rate, temperature=self.temperature)
+        super().__post_init__()
+        whole(width=self.width)
+        positive(temperature=self.temperature)
         probability(warm_up=self.warm_up)
 
 
@@ -49,9 +50,11 @@ def simclr(
     *,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> nn.Module:
-    """A backbone learnt from public images alone.
+    """A backbone learnt from public images alone; goes on from `checkpoint` where that exists.
 
     Args:
       images: (n, channels, height, width) uint8, public, on `compute.device`.
@@ -66,7 +69,7 @@ def simclr(
     see, project = compute.fused(backbone), compute.fused(projector)
     generator = compute.generator(seed)
     parameters = [*backbone.parameters(), *projector.parameters()]
-    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay)
+    descent = settings.descent(parameters)
     batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     total = torch.zeros((), device=images.device)
 
@@ -80,14 +83,25 @@ def simclr(
         total.add_(loss.detach())
 
     recorded = Recorded(step, compute, generator)
-    for epoch in range(settings.epochs):
+
+    def one_epoch(epoch: int) -> float:
         total.zero_()
         batches.shuffle()
         for batch in range(len(batches)):
             done = (epoch + (batch + 1) / len(batches)) / settings.epochs
             descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
             recorded()
-        progress(epoch, float(total) / len(batches))
+        return float(total) / len(batches)
+
+    training = Training(
+        one_epoch,
+        {"backbone": backbone, "projector": projector, "descent": descent, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"images": images},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return backbone.eval()
 
 

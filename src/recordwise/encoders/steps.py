@@ -127,8 +127,12 @@ class MomentumDescent:
         self._momentum, self._decay, self._nesterov = momentum, weight_decay, nesterov
         self.rate = torch.zeros((), device=self._parameters[0].device)
 
-    def state(self) -> list[Tensor]:
-        return self._velocity
+    def state_dict(self) -> dict[str, list[Tensor]]:
+        return {"velocity": self._velocity}
+
+    def load_state_dict(self, state_dict: dict[str, list[Tensor]]) -> None:
+        for mine, kept in zip(self._velocity, state_dict["velocity"], strict=True):
+            mine.copy_(kept)
 
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor]) -> None:

@@ -8,9 +8,9 @@ gentle ones first (the curriculum), or prototypes would turn into blobs that ben
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from recordwise.encoders.augment import pixels
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.errors import positive, whole
+from recordwise.encoders.training import EVERY, Report, Settings, Training, silent
+from recordwise.errors import whole
 
 GRID = 4  # control points of the spline along each side
 KERNEL = 5  # side of the morphing kernel
@@ -35,7 +36,7 @@ class Transform(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dti:
+class Dti(Settings):
     """Settings of DTI clustering; the defaults are those for MNIST.
 
     Attributes:
@@ -61,8 +62,8 @@ class Dti:
     least_share: float = 0.2
 
     def __post_init__(self) -> None:
-        whole(prototypes=self.prototypes, epochs=self.epochs, batch=self.batch, width=self.width)
-        positive(rate=self.rate)
+        super().__post_init__()
+        whole(prototypes=self.prototypes, width=self.width)
 
     def ways(self, epoch: int) -> tuple[Transform, ...]:
         """The transformations in use in an epoch."""
@@ -159,9 +160,14 @@ def cluster_by_transformation(
     *,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, error: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> Prototypes:
-    """Prototypes of public images: (n, channels, side, side) uint8 on `compute.device`."""
+    """Prototypes of public images: (n, channels, side, side) uint8 on `compute.device`.
+
+    Goes on from `checkpoint` where that exists.
+    """
     generator = compute.generator(seed)
     start = torch.randperm(len(images), generator=generator, device=images.device)[: settings.prototypes]
     with fresh_weights(seed):
@@ -188,9 +194,12 @@ def cluster_by_transformation(
         members.add_(mine.sum(0))
         total.add_(loss.detach())
 
-    for epoch in range(settings.epochs):
+    recorded: Recorded | None = None
+
+    def one_epoch(epoch: int) -> float:
+        nonlocal recorded
         slow = epoch >= settings.slow_from
-        if epoch in (0, settings.slow_from) or settings.ways(epoch) != model.ways:  # another step than before
+        if recorded is None or epoch == settings.slow_from or settings.ways(epoch) != model.ways:  # another step
             model.ways = settings.ways(epoch)
             for group in descent.param_groups:
                 group["lr"] = settings.rate / 10 if slow else settings.rate
@@ -200,9 +209,20 @@ def cluster_by_transformation(
         batches.shuffle()
         for _ in range(len(batches)):
             recorded()
-        progress(epoch, float(total) / len(batches))
         if not slow:
             _start_anew(model, members, settings, generator)
+        return float(total) / len(batches)
+
+    training = Training(
+        one_epoch,
+        {"model": model, "descent": descent, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"images": images},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    model.ways = settings.ways(settings.epochs - 1)
     return model.eval()
 
 

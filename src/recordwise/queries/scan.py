@@ -8,8 +8,8 @@ fails. Several heads share it, and the one with the lowest loss is kept, which n
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
+from recordwise.encoders.training import EVERY, Report, Settings, Training, silent
 from recordwise.errors import positive, whole
 
 STRONG_VIEW = Augment(
@@ -27,7 +28,7 @@ STRONG_VIEW = Augment(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scan:
+class Scan(Settings):
     """Settings of SCAN fine-tuning.
 
     Attributes:
@@ -46,8 +47,9 @@ class Scan:
     view: Augment = field(default=STRONG_VIEW)
 
     def __post_init__(self) -> None:
-        whole(clusters=self.clusters, heads=self.heads, epochs=self.epochs, batch=self.batch)
-        positive(rate=self.rate, entropy=self.entropy)
+        super().__post_init__()
+        whole(clusters=self.clusters, heads=self.heads)
+        positive(entropy=self.entropy)
 
 
 def scan(
@@ -59,9 +61,13 @@ def scan(
     *,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> Classifier:
     """A network of `clusters` outputs, fine-tuned from a copy of `backbone` on public images.
+
+    Goes on from `checkpoint` where that exists.
 
     Args:
       dim: Outputs of the backbone.
@@ -94,12 +100,23 @@ def scan(
         losses.add_(each.detach())
 
     recorded = Recorded(step, compute, generator)
-    for epoch in range(settings.epochs):
+
+    def one_epoch(epoch: int) -> float:
         losses.zero_()
         batches.shuffle()
         for _ in range(len(batches)):
             recorded()
-        progress(epoch, float(losses.min()) / len(batches))
+        return float(losses.min()) / len(batches)
+
+    training = Training(
+        one_epoch,
+        {"body": body, "heads": heads, "descent": descent, "losses": losses, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"backbone": backbone, "images": images, "neighbours": neighbours},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     best = int(losses.argmin())
     network = Classifier(body, dim, settings.clusters)
     chosen = slice(best * settings.clusters, (best + 1) * settings.clusters)

@@ -12,8 +12,8 @@ as training on a release is free post-processing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +22,16 @@ from torch.nn import functional
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.schedules import cosine
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
-from recordwise.errors import InvalidInput, positive, probability, whole
+from recordwise.encoders.steps import Batches, Compute, Recorded, follow, fresh_weights
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.errors import InvalidInput, probability, whole
 from recordwise.queries.scan import STRONG_VIEW
 
 WEAK_VIEW = Augment(flip=0.5, shift=0.125)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfLabel:
+class SelfLabel(MomentumSettings):
     """Settings of self-labelling.
 
     Attributes:
@@ -44,8 +45,6 @@ class SelfLabel:
     trusting_epochs: int = 8
     batch: int = 512
     rate: float = 0.03
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
     sure: float = 0.95
     keep: float = 0.996
     alignment: float = 0.99
@@ -53,8 +52,8 @@ class SelfLabel:
     weak: Augment = field(default=WEAK_VIEW)
 
     def __post_init__(self) -> None:
-        whole(epochs=self.epochs, trusting_epochs=self.trusting_epochs, batch=self.batch)
-        positive(rate=self.rate)
+        super().__post_init__()
+        whole(trusting_epochs=self.trusting_epochs)
         probability(sure=self.sure, keep=self.keep, alignment=self.alignment)
 
 
@@ -76,9 +75,13 @@ def self_label(
     prior: Tensor | None = None,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, sure: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> Classifier:
     """The teacher after the last epoch, fine-tuned from a copy of `backbone`.
+
+    Goes on from `checkpoint` where that exists.
 
     Args:
       dim: Outputs of the backbone.
@@ -98,7 +101,7 @@ def self_label(
     run, ask = compute.fused(student), compute.fused(teacher)
     generator = compute.generator(seed)
     parameters = list(student.parameters())
-    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True)
+    descent = settings.descent(parameters, nesterov=True)
     goal = torch.full((classes,), 1 / classes, device=images.device) if prior is None else prior.to(images.device)
     usual = goal.clone()
     counted = torch.zeros((), device=images.device)
@@ -127,7 +130,8 @@ def self_label(
     first = Batches(trusted.nonzero().flatten(), settings.batch, generator)
     every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     trusting, believing = Recorded(trust, compute, generator), Recorded(believe, compute, generator)
-    for epoch in range(settings.epochs):
+
+    def one_epoch(epoch: int) -> float:
         early = epoch < settings.trusting_epochs
         batches, step = (first, trusting) if early else (every, believing)
         counted.zero_()
@@ -135,5 +139,15 @@ def self_label(
         for batch in range(len(batches)):
             descent.rate.fill_(settings.rate * cosine((epoch + batch / len(batches)) / settings.epochs))
             step()
-        progress(epoch, float(counted) / len(batches))
+        return float(counted) / len(batches)
+
+    training = Training(
+        one_epoch,
+        {"student": student, "teacher": teacher, "descent": descent, "usual": usual, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"backbone": backbone, "images": images, "labels": labels, "trusted": trusted, "prior": goal},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return teacher

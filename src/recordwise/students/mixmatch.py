@@ -7,20 +7,21 @@ the latter are the network's own mean answer over several views, sharpened; then
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import cosine
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow
+from recordwise.encoders.steps import Batches, Compute, Recorded, follow
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
 from recordwise.errors import InvalidInput, positive, probability, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixMatch:
+class MixMatch(MomentumSettings):
     """Settings of MixMatch.
 
     Attributes:
@@ -30,11 +31,8 @@ class MixMatch:
       unlabelled_weight: Of the unlabelled loss, reached over the first `ramp` share of the run.
     """
 
-    epochs: int
     batch: int = 64
     rate: float = 0.03
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
     keep: float = 0.999
     views: int = 2
     temperature: float = 0.5
@@ -44,8 +42,9 @@ class MixMatch:
     view: Augment = field(default=Augment(shift=0.125))
 
     def __post_init__(self) -> None:
-        whole(epochs=self.epochs, batch=self.batch, views=self.views)
-        positive(rate=self.rate, temperature=self.temperature, mixing=self.mixing)
+        super().__post_init__()
+        whole(views=self.views)
+        positive(temperature=self.temperature, mixing=self.mixing)
         probability(keep=self.keep, ramp=self.ramp)
 
 
@@ -58,9 +57,13 @@ def mixmatch(
     *,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> nn.Module:
     """The network's averaged twin after the last epoch, in evaluation mode.
+
+    Goes on from `checkpoint` where that exists.
 
     Args:
       images: (n, channels, height, width) uint8 on `compute.device`.
@@ -74,7 +77,7 @@ def mixmatch(
     average = copy.deepcopy(learner).requires_grad_(False)
     run, generator = compute.fused(learner), compute.generator(seed)
     parameters = list(learner.parameters())
-    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay)
+    descent = settings.descent(parameters)
     with_label = Batches(known, settings.batch, generator)
     without = Batches(unknown, min(settings.batch, len(unknown)), generator)
     balance, total = (torch.zeros((), device=images.device) for _ in range(2))
@@ -104,7 +107,8 @@ def mixmatch(
         total.add_(loss.detach())
 
     recorded, steps = Recorded(step, compute, generator), len(without)
-    for epoch in range(settings.epochs):
+
+    def one_epoch(epoch: int) -> float:
         total.zero_()
         without.shuffle()
         for batch in range(steps):
@@ -114,7 +118,17 @@ def mixmatch(
             descent.rate.fill_(settings.rate * cosine(done))
             balance.fill_(settings.unlabelled_weight * min(1.0, done / settings.ramp))
             recorded()
-        progress(epoch, float(total) / steps)
+        return float(total) / steps
+
+    training = Training(
+        one_epoch,
+        {"learner": learner, "average": average, "descent": descent, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"network": network, "images": images, "targets": targets, "labelled": labelled},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return average.eval()
 
 

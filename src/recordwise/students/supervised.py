@@ -7,20 +7,21 @@ under the known noise), and its weight how much it should count: noise-aware tra
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import warmed_up
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow
-from recordwise.errors import InvalidInput, positive, probability, whole
+from recordwise.encoders.steps import Batches, Compute, Recorded, follow
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.errors import InvalidInput, probability
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised:
+class Supervised(MomentumSettings):
     """Settings of a supervised run; what comes out is the average of the weights after the last epoch.
 
     Attributes:
@@ -28,18 +29,14 @@ class Supervised:
       keep: The share of itself that the average keeps at every step.
     """
 
-    epochs: int
     view: Augment
     batch: int = 128
     rate: float = 0.05
     warm_up: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
     keep: float = 0.995
 
     def __post_init__(self) -> None:
-        whole(epochs=self.epochs, batch=self.batch)
-        positive(rate=self.rate)
+        super().__post_init__()
         probability(warm_up=self.warm_up, keep=self.keep)
 
 
@@ -52,9 +49,13 @@ def train(
     *,
     seed: int,
     compute: Compute,
-    progress: Callable[[int, float], None] = lambda epoch, loss: None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
 ) -> nn.Module:
     """The network's averaged twin after the last epoch, in evaluation mode.
+
+    Goes on from `checkpoint` where that exists.
 
     Args:
       images: (n, channels, height, width) uint8 on `compute.device`.
@@ -72,7 +73,7 @@ def train(
     average = copy.deepcopy(learner).requires_grad_(False)
     run, generator = compute.fused(learner), compute.generator(seed)
     parameters = list(learner.parameters())
-    descent = MomentumDescent(parameters, momentum=settings.momentum, weight_decay=settings.weight_decay, nesterov=True)
+    descent = settings.descent(parameters, nesterov=True)
     batches = Batches(used, settings.batch, generator)
     total = torch.zeros((), device=images.device)
 
@@ -87,12 +88,23 @@ def train(
         total.add_(loss.detach())
 
     recorded = Recorded(step, compute, generator)
-    for epoch in range(settings.epochs):
+
+    def one_epoch(epoch: int) -> float:
         total.zero_()
         batches.shuffle()
         for batch in range(len(batches)):
             done = (epoch + (batch + 1) / len(batches)) / settings.epochs
             descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
             recorded()
-        progress(epoch, float(total) / len(batches))
+        return float(total) / len(batches)
+
+    training = Training(
+        one_epoch,
+        {"learner": learner, "average": average, "descent": descent, "generator": generator},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"network": network, "images": images, "targets": targets, "weights": weights},
+    )
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return average.eval()
