@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recordwise.encoders import fingerprint
+from recordwise.encoders.pretrained import pretrained
+from recordwise.encoders.resnet import ResNet
+from recordwise.encoders.saved import save_weights
+from recordwise.encoders.steps import fresh_weights
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, RecordwiseError
 from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
@@ -217,6 +222,34 @@ def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np
     assert type(done.distiller.student_).__name__ == "Mlp"
     with pytest.raises(InvalidInput, match="no setting 'dims'"):
         run(tmp_path, method='num_queries = 12\nencoder = { name = "pca", dims = 2 }', name="other")
+
+
+def test_a_network_on_disk_encodes_and_its_hash_stands_in_the_report(tmp_path: Path) -> None:
+    rng = stream(0, "pictures")
+    labels = rng.integers(2, size=200)
+    images = rng.integers(0, 100, size=(200, 8, 8), dtype=np.uint8)
+    images[labels == 1] += 150
+    save(tmp_path, X=images[:140], y=labels[:140], pool=images[140:])
+    with fresh_weights(0):
+        backbone = ResNet(mean=[0.5], deviation=[0.3], width=2)
+    save_weights(backbone, tmp_path / "backbone.safetensors")
+    method = 'num_queries = 4\nencoder = "backbone.safetensors"'
+    done = run(tmp_path, method=method)
+    sha = fingerprint(pretrained(tmp_path / "backbone.safetensors"))
+    assert done.summary.hashes["encoder"] == sha
+    page = (done.folder / "report.html").read_text()
+    assert sha in page
+    assert (
+        str(tmp_path) not in page + (done.folder / "summary.json").read_text() + (done.folder / "run.json").read_text()
+    )
+
+    run(tmp_path, method=method)  # the same file: the run is taken up
+    backbone.norm.bias.data[1] += 1e-6
+    save_weights(backbone, tmp_path / "backbone.safetensors")
+    with pytest.raises(ChangedInput, match=r"encoder was .*Sequential, SHA-256"):
+        run(tmp_path, method=method)
+    changed = run(tmp_path, method=method, name="anew")
+    assert changed.summary.hashes["encoder"] == fingerprint(pretrained(tmp_path / "backbone.safetensors")) != sha
 
 
 def test_several_labels_of_a_sample_share_a_line(tmp_path: Path) -> None:

@@ -125,6 +125,8 @@ def _absolute(job: JobFile, path: Path) -> JobFile:
     def source(section: Source | None) -> Source | None:
         return section and section.model_copy(update={"path": path.parent / section.path})
 
+    from recordwise.encoders.spec import located
+
     ledger = job.privacy.ledger
     if ledger is not None and "://" not in ledger:
         ledger = str(path.parent / ledger)
@@ -136,6 +138,7 @@ def _absolute(job: JobFile, path: Path) -> JobFile:
             "public": source(job.public),
             "test": source(job.test),
             "privacy": job.privacy.model_copy(update={"ledger": ledger}),
+            "method": job.method.model_copy(update={"encoder": located(job.method.encoder, path.parent)}),
         }
     )
 

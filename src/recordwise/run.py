@@ -13,6 +13,7 @@ import numpy as np
 from recordwise.checkpoint import OWN_LEDGER, write_whole
 from recordwise.data import Loaded, read
 from recordwise.distiller import PrivateDistiller
+from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile, Source
 from recordwise.labels import ABSTAIN
@@ -56,7 +57,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         **_budget_terms(job),
         run_dir=job.out,
         progress=progress,
-        **job.method.model_dump(),
+        **{**job.method.model_dump(), "encoder": opened(job.method.encoder, seed=job.method.random_state)},
     )
     distiller.fit(private.samples, private.labels, X_public=public.samples)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))

@@ -6,7 +6,7 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from recordwise.encoders import TorchEncoder, as_tensor
+from recordwise.encoders import TorchEncoder, as_tensor, fingerprint
 from recordwise.errors import InvalidInput
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 4, 6, 3), dtype=np.uint8)
@@ -47,3 +47,15 @@ def test_an_encoder_around_a_module_can_be_cloned() -> None:
 def test_what_is_not_a_module_is_refused() -> None:
     with pytest.raises(InvalidInput, match="must be a PyTorch module, got str"):
         TorchEncoder("resnet").fit(IMAGES)
+
+
+def test_an_encoder_prints_its_kind_and_a_hash_of_every_weight() -> None:
+    module = nn.Linear(3, 2)
+    encoder = TorchEncoder(module)
+    assert repr(encoder) == f"TorchEncoder(Linear, SHA-256 {encoder.fingerprint})"
+    assert fingerprint(TorchEncoder(module, device="meta", batch_size=7)) == fingerprint(encoder)  # where, not what
+    assert fingerprint(TorchEncoder(module, prepare=torch.tensor)) != fingerprint(encoder)
+    before = fingerprint(encoder)
+    module.weight.data[1, 2] += 1e-6
+    assert fingerprint(encoder) != before
+    assert repr(TorchEncoder(module.bfloat16())) == repr(TorchEncoder(module))

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from torch import nn
 
 from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.pretrained import Prepare, pretrained
+from recordwise.encoders.resnet import Classifier, ResNet
+from recordwise.encoders.saved import save_weights
 from recordwise.errors import InvalidInput, MissingExtra
 
 PHOTOS = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
@@ -62,8 +65,8 @@ def test_weights_that_come_as_a_package_are_found(monkeypatch: pytest.MonkeyPatc
 
 def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     class Session:
-        def __init__(self, path: str) -> None:
-            assert path.endswith("net.onnx")
+        def __init__(self, content: bytes) -> None:
+            assert content in (b"one", b"two")
 
         def get_inputs(self) -> list[types.SimpleNamespace]:
             return [types.SimpleNamespace(name="pixels")]
@@ -72,11 +75,14 @@ def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tm
             return [feed["pixels"].mean((2, 3))]
 
     monkeypatch.setitem(sys.modules, "onnxruntime", types.SimpleNamespace(InferenceSession=Session))
-    (tmp_path / "net.onnx").write_bytes(b"")
-    one = pretrained(tmp_path / "net.onnx", side=8)
-    assert one.transform(PHOTOS).shape == (3, 3)
-    (tmp_path / "net.onnx").write_bytes(b"other weights")
-    assert fingerprint(pretrained(tmp_path / "net.onnx", side=8)) != fingerprint(one)
+    (tmp_path / "net.onnx").write_bytes(b"one")
+    encoder = pretrained(tmp_path / "net.onnx", side=8)
+    assert encoder.transform(PHOTOS).shape == (3, 3)
+    again = clone(encoder)  # copies the module, which must therefore not be tied to its session
+    np.testing.assert_array_equal(again.transform(PHOTOS), encoder.transform(PHOTOS))
+    assert fingerprint(again) == fingerprint(encoder)
+    (tmp_path / "net.onnx").write_bytes(b"two")
+    assert fingerprint(pretrained(tmp_path / "net.onnx", side=8)) != fingerprint(encoder)
 
 
 def test_the_side_belongs_to_the_encoders_fingerprint(monkeypatch: pytest.MonkeyPatch):
@@ -89,6 +95,27 @@ def test_the_side_belongs_to_the_encoders_fingerprint(monkeypatch: pytest.Monkey
     )
 
 
+def test_a_file_of_ours_gives_what_its_network_gave(tmp_path: Path):
+    network = Classifier(ResNet(mean=[0.4, 0.5, 0.6], deviation=[0.2] * 3, width=2), 16, 4).eval()
+    save_weights(network.backbone, tmp_path / "backbone.safetensors")
+    save_weights(network, tmp_path / "clusters.safetensors")
+    pixels = torch.from_numpy(PHOTOS).permute(0, 3, 1, 2) / 255
+    with torch.no_grad():
+        features, clusters = network.backbone(pixels), network(pixels).softmax(1)
+    seen = pretrained(tmp_path / "backbone.safetensors").transform(PHOTOS)
+    np.testing.assert_allclose(seen, features, rtol=1e-5, atol=1e-6)
+    found = pretrained(str(tmp_path / "clusters.safetensors")).transform(PHOTOS)
+    np.testing.assert_allclose(found, clusters, rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_for_gray_images_sees_gray_images_only(tmp_path: Path):
+    save_weights(ResNet(mean=[0.4], deviation=[0.2], width=2), tmp_path / "gray.safetensors")
+    encoder = pretrained(tmp_path / "gray.safetensors", side=16)
+    assert encoder.transform(PHOTOS[..., 0]).shape == (3, 16)
+    with pytest.raises(InvalidInput, match="gray or have 1 channels"):
+        encoder.transform(PHOTOS)
+
+
 @pytest.mark.parametrize("source", ["timm:resnet18", "efficientnet-lite0", "net.onnx"])
 def test_what_is_not_installed_says_what_to_install(source: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     for name in ("timm", "efficientnet_lite_pytorch", "onnxruntime"):
@@ -98,7 +125,10 @@ def test_what_is_not_installed_says_what_to_install(source: str, monkeypatch: py
         pretrained(tmp_path / source if source.endswith("onnx") else source)
 
 
-@pytest.mark.parametrize(("source", "rule"), [("resnet18", "source must be"), ("missing.onnx", "not found")])
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [("resnet18", "source must be"), ("missing.onnx", "not found"), ("missing.safetensors", "must be a file")],
+)
 def test_unknown_sources_are_refused(source: str, rule: str):
     with pytest.raises(InvalidInput, match=rule):
         pretrained(source)

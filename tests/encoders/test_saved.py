@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from recordwise.encoders.resnet import ResNet
-from recordwise.encoders.saved import load_weights, save_weights
+from recordwise.encoders.resnet import Classifier, ResNet
+from recordwise.encoders.saved import load_network, load_weights, save_weights
 from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.students.densenet import DenseNet
 
 
 def backbone(width: int = 2, mean: float = 0.5) -> ResNet:
@@ -34,3 +35,30 @@ def test_other_weights_are_refused(tmp_path: Path):
         load_weights(torch.nn.Linear(2, 2), path)
     with pytest.raises(InvalidInput, match="file"):
         load_weights(backbone(), tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("network", [backbone(width=3), Classifier(backbone(), 16, 5)], ids=["backbone", "with a head"])
+def test_a_file_is_enough_to_rebuild_its_network(network: torch.nn.Module, tmp_path: Path):
+    path = tmp_path / "w.safetensors"
+    sha = save_weights(network, path)
+    before = torch.random.get_rng_state()
+    again = load_network(path, sha256=sha)
+    assert torch.equal(before, torch.random.get_rng_state())
+    x = torch.rand(2, 1, 16, 16)
+    assert type(again) is type(network)
+    assert torch.equal(again(x), network.eval()(x))
+    with pytest.raises(ChangedInput, match="SHA-256"):
+        load_network(path, sha256="0" * 64)
+
+
+def test_what_is_no_network_of_ours_is_refused(tmp_path: Path):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(b"anything")
+    with pytest.raises(InvalidInput, match=r"must be a safetensors file, w\.safetensors is not"):
+        load_network(path)
+    save_weights(torch.nn.Linear(2, 2), path)
+    with pytest.raises(InvalidInput, match="must hold a ResNet"):
+        load_network(path)
+    save_weights(DenseNet(mean=[0.5], deviation=[0.2], growth=2, layers=(1,)), path)
+    with pytest.raises(InvalidInput, match="only one of the two"):
+        load_network(path)

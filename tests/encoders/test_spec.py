@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encoder_from
+from recordwise.encoders.resnet import ResNet
+from recordwise.encoders.saved import save_weights
+from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput
 
 IMAGES = np.random.default_rng(0).normal(size=(30, 8, 8)).astype(np.float32)
@@ -49,10 +54,16 @@ def test_transformers_and_modules_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("spec", "rule"),
     [
-        ("gabor", "must be auto or made of scaler, pca, hog, text, table, got 'gabor'"),
+        (
+            "gabor",
+            r"must be auto, a file \(.safetensors, .onnx\) or made of scaler, pca, hog, text, table, got 'gabor'",
+        ),
         ({"dim": 3}, "got None"),
         ({"name": "pca", "dims": 3}, "encoder 'pca' has no setting 'dims', it has dim, seed, whiten"),
-        ([], r"got \[\]"),
+        ([], r"at least one step, got \[\]"),
+        (["pca", 7], "got 7"),
+        ("missing.safetensors", "must be a file, got 'missing.safetensors'"),
+        ({"name": "net.safetensors", "dim": 3}, "has no setting 'dim', it has side, device, batch_size"),
         (7, "got 7"),
         (None, "got None"),
     ],
@@ -79,3 +90,32 @@ def test_very_small_images_are_encoded_by_their_pixels() -> None:
     small, large = np.zeros((4, 8, 8), dtype=np.uint8), np.zeros((4, 28, 28), dtype=np.uint8)
     assert isinstance(encoder_from("auto", small, seed=0), Pca)
     assert isinstance(encoder_from("auto", large, seed=0)[0], Hog)
+
+
+def test_modules_and_transformers_may_stand_in_a_row() -> None:
+    row = encoder_from([nn.Flatten(), {"name": "pca", "dim": 3}, NMF(2)], IMAGES, seed=4)
+    assert [type(step) for step in row.named_steps.values()] == [TorchEncoder, Pca, NMF]
+    assert encode(row[:2].fit(IMAGES), IMAGES).shape == (30, 3)
+
+
+def test_a_file_of_weights_is_an_encoder_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "backbone.safetensors"
+    save_weights(ResNet(mean=[0.0], deviation=[1.0], width=2), path)
+    vectors = encode(encoder_from(path, IMAGES, seed=0), IMAGES)
+    assert vectors.shape == (30, 16)
+    for spec in (str(path), {"name": str(path), "batch_size": 7}, [str(path)]):
+        np.testing.assert_allclose(encode(encoder_from(spec, IMAGES, seed=0), IMAGES), vectors, atol=1e-5)
+    assert encode(encoder_from(f"{path}+pca", IMAGES, seed=0).fit(IMAGES), IMAGES).shape == (30, 16)
+
+
+def test_files_are_found_beside_a_job_and_then_named_by_what_they_hold(tmp_path: Path) -> None:
+    save_weights(ResNet(mean=[0.0], deviation=[1.0], width=2), tmp_path / "a.safetensors")
+    for spec in ("auto", "hog+pca", {"name": "pca", "dim": 3}, "timm:resnet18"):
+        assert located(spec, tmp_path) == spec == opened(spec, seed=0)
+    there = located(["a.safetensors", {"name": "a.safetensors", "side": 16}, "pca"], tmp_path)
+    file = str(tmp_path / "a.safetensors")
+    assert there == [file, {"name": file, "side": 16}, "pca"]
+    assert located("a.safetensors + pca", tmp_path) == [file, "pca"]
+    shown = repr(opened(there, seed=0))
+    assert shown.count("TorchEncoder(Sequential, SHA-256 ") == 2
+    assert str(tmp_path) not in shown

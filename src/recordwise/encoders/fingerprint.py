@@ -48,7 +48,8 @@ def _feed(sha: Any, value: Any) -> None:
     elif isinstance(own := getattr(value, "fingerprint", None), str):
         _write(sha, type(value).__qualname__, own)
     elif callable(getattr(value, "detach", None)):  # a PyTorch tensor
-        _feed(sha, value.detach().cpu().numpy())
+        tensor = value.detach().cpu()
+        _feed(sha, (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy())
     elif callable(getattr(value, "state_dict", None)):  # a PyTorch module
         _write(sha, "module", repr(value))
         _feed(sha, dict(value.state_dict()))

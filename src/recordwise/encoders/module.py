@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from recordwise.data.samples import Samples, rows
+from recordwise.encoders.fingerprint import fingerprint
 from recordwise.errors import InvalidInput, MissingExtra, whole
 
 if TYPE_CHECKING:
@@ -62,6 +63,15 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the module and of what it is shown; on which device and in what batches is no part of it."""
+        return fingerprint([self.module, self.prepare])
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The kind of module and its fingerprint: two encoders that print alike encode alike."""
+        return f"TorchEncoder({type(self.module).__name__}, SHA-256 {self.fingerprint})"
 
 
 def as_tensor(samples: Samples) -> torch.Tensor:

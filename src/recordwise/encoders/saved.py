@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors files, which hold numbers and no code, named by their SHA-256."""
+"""Networks on disk: safetensors files, which hold numbers and no code, named by their SHA-256."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
+
+    from recordwise.encoders.resnet import Classifier, ResNet
 
 
 def save_weights(module: nn.Module, path: Path) -> str:
@@ -24,11 +26,47 @@ def save_weights(module: nn.Module, path: Path) -> str:
 
 def load_weights(module: nn.Module, path: Path, *, sha256: str | None = None) -> nn.Module:
     """The module with the weights of a file, which must be the one that `sha256` names and fit the module exactly."""
+    return _filled(module, _read(path, sha256), path)
+
+
+def load_network(path: Path, *, sha256: str | None = None) -> ResNet | Classifier:
+    """The network that `save_weights` wrote, alone enough to rebuild it: a `ResNet`, or one with a head."""
+    kept = _read(path, sha256)
+    from recordwise.encoders.resnet import Classifier, ResNet
+    from recordwise.encoders.steps import fresh_weights
+
+    stem = kept.get("stem.weight", kept.get("backbone.stem.weight"))  # (width, channels, 3, 3)
+    if stem is None:
+        raise InvalidInput(f"{path.name} must hold a ResNet, alone or as the backbone of a Classifier")
+    width, channels = stem.shape[:2]
+    with fresh_weights(0):  # all of them are overwritten
+        network: ResNet | Classifier = ResNet(mean=[0.0] * channels, deviation=[1.0] * channels, width=width)
+        if "head.bias" in kept:
+            network = Classifier(network, 8 * width, len(kept["head.bias"]))
+    _filled(network, kept, path)
+    return network.eval()
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(path: Path, sha256: str | None) -> dict[str, Tensor]:
+    library = _library()
     if not path.is_file():
         raise InvalidInput(f"weights must be a file, got {str(path)!r}")
     if sha256 is not None and digest_of(path) != sha256:
         raise ChangedInput(f"{path.name} must have SHA-256 {sha256}, got {digest_of(path)}: not the weights expected")
-    kept = _library().load_file(path)
+    try:
+        kept: dict[str, Tensor] = library.load_file(path)
+    except Exception as fault:  # the reader's own kind of error
+        raise InvalidInput(f"weights must be a safetensors file, {path.name} is not: {fault}") from fault
+    return kept
+
+
+def _filled(module: nn.Module, kept: dict[str, Tensor], path: Path) -> nn.Module:
     wanted = module.state_dict()
     for name in sorted(kept.keys() ^ wanted.keys()):
         raise InvalidInput(f"{path.name} must hold this module's weights, {name} is in only one of the two")
@@ -37,12 +75,6 @@ def load_weights(module: nn.Module, path: Path, *, sha256: str | None = None) ->
             raise InvalidInput(f"{name} must have shape {tuple(wanted[name].shape)}, got {tuple(tensor.shape)}")
     module.load_state_dict(kept)
     return module
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _library() -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from sklearn.pipeline import make_pipeline
 from recordwise.arrays import as_vectors
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.hog import Hog
-from recordwise.encoders.module import TorchEncoder
+from recordwise.encoders.module import TorchEncoder, load_torch
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput
 
 _BY_NAME: dict[str, Callable[..., Any]] = {"scaler": Scaler, "pca": Pca, "hog": Hog, "text": Text, "table": Table}
+FILES = (".safetensors", ".onnx")
+TRAINED = ("timm:", "efficientnet-lite")  # how the names of networks begin that `pretrained` knows
+SETTINGS_OF_TRAINED = ("side", "device", "batch_size")
 SMALLEST_FOR_HOG = 16  # pixels: smaller images have too few cells for their gradients to say more than their pixels
 _BY_KIND = {Kind.IMAGES: "hog+pca", Kind.TEXT: "text", Kind.TABLE: "table", Kind.VECTORS: "scaler"}
 
@@ -29,24 +34,29 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
 
     Args:
       spec: "auto" (by the kind of samples), a name such as "hog", names in a row such as "hog+pca", a name with
-        settings such as {"name": "pca", "dim": 32}, a list of those, a PyTorch module, or a scikit-learn transformer,
-        which is taken as it is.
+        settings such as {"name": "pca", "dim": 32}, a scikit-learn transformer, which is taken as it is, a PyTorch
+        module, or a list of those. A name is also what `pretrained` takes: "backbone.safetensors", "model.onnx",
+        "timm:NAME", or the path of a file.
       samples: The pool: "auto" looks at its type and shape.
       seed: Of the encoders that are randomized and whose settings name no other.
     """
-    if isinstance(spec, str):
-        names = _chosen(samples) if spec == "auto" else spec
-        spec = [name.strip() for name in names.split("+")]
-    if isinstance(spec, Mapping):
-        spec = [spec]
-    if isinstance(spec, list) and spec:
-        steps = [_step(step, seed) for step in spec]
-        return steps[0] if len(steps) == 1 else make_pipeline(*steps)
-    if isinstance(spec, BaseEstimator) or (hasattr(spec, "fit") and hasattr(spec, "transform")):
-        return spec
-    if callable(getattr(spec, "state_dict", None)):
-        return TorchEncoder(spec)
-    raise InvalidInput(f"encoder must be a name, settings with a name, a transformer or a PyTorch module, got {spec!r}")
+    steps = _steps(_chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
+    if not steps:
+        raise InvalidInput("encoder must have at least one step, got []")
+    made = [_step(step, seed) for step in steps]
+    return made[0] if len(made) == 1 else make_pipeline(*made)
+
+
+def located(spec: Any, folder: Path) -> Any:
+    """The same specification with its files, if it names any, looked for in `folder`."""
+    steps = _steps(spec)
+    return [_located(step, folder) for step in steps] if any(map(_is_file, steps)) else spec
+
+
+def opened(spec: Any, *, seed: int) -> Any:
+    """The same specification with encoders in place of its files: it then says what they hold, not where they lie."""
+    steps = _steps(spec)
+    return [_step(step, seed) if _is_file(step) else step for step in steps] if any(map(_is_file, steps)) else spec
 
 
 def _chosen(samples: Samples) -> str:
@@ -62,15 +72,58 @@ def encode(encoder: Any, samples: Samples) -> NDArray[np.float32]:
     return as_vectors("encoded samples", vectors.toarray() if hasattr(vectors, "toarray") else vectors)
 
 
-def _step(spec: str | Mapping[str, Any], seed: int) -> Any:
+def _steps(spec: Any) -> list[Any]:
+    """One specification after another; text is split at every plus sign."""
+    if isinstance(spec, str):
+        return [name.strip() for name in spec.split("+")]
+    if isinstance(spec, Path):
+        return [str(spec)]
+    return spec if isinstance(spec, list) else [spec]
+
+
+def _step(spec: Any, seed: int) -> Any:
+    if isinstance(spec, str | Mapping):
+        return _named(spec, seed)
+    if isinstance(spec, BaseEstimator) or (hasattr(spec, "fit") and hasattr(spec, "transform")):
+        return spec
+    if callable(getattr(spec, "state_dict", None)):
+        return TorchEncoder(spec)
+    raise InvalidInput(f"encoder must be a name, settings with a name, a transformer or a PyTorch module, got {spec!r}")
+
+
+def _named(spec: str | Mapping[str, Any], seed: int) -> Any:
     settings: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = settings.pop("name", None)
-    if name not in _BY_NAME:
-        raise InvalidInput(f"encoder must be auto or made of {', '.join(_BY_NAME)}, got {name!r}")
-    known = _BY_NAME[name]().get_params()
+    build: Callable[..., Any]
+    if _is_file(name) or str(name).startswith(TRAINED):
+        build, known = partial(_pretrained, name), SETTINGS_OF_TRAINED
+    elif name in _BY_NAME:
+        build, known = _BY_NAME[name], tuple(_BY_NAME[name]().get_params())
+    else:
+        raise InvalidInput(
+            f"encoder must be auto, a file ({', '.join(FILES)}) or made of {', '.join(_BY_NAME)}, got {name!r}"
+        )
     for setting in settings:
         if setting not in known:
             raise InvalidInput(f"encoder {name!r} has no setting {setting!r}, it has {', '.join(known) or 'none'}")
     if "seed" in known:
         settings.setdefault("seed", seed)
-    return _BY_NAME[name](**settings)
+    return build(**settings)
+
+
+def _is_file(step: Any) -> bool:
+    name = step.get("name") if isinstance(step, Mapping) else step
+    return isinstance(name, str) and name.endswith(FILES)
+
+
+def _located(step: Any, folder: Path) -> Any:
+    if not _is_file(step):
+        return step
+    return {**step, "name": str(folder / step["name"])} if isinstance(step, Mapping) else str(folder / step)
+
+
+def _pretrained(source: str, **settings: Any) -> TorchEncoder:
+    load_torch()
+    from recordwise.encoders.pretrained import pretrained
+
+    return pretrained(source, **settings)
