@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
+from recordwise.errors import InvalidInput
+
+CPU = Compute(device="cpu")
 
 
 def test_an_epoch_deals_every_index_at_most_once():
@@ -67,10 +71,19 @@ def test_fresh_weights_depend_on_the_seed_and_leave_no_trace():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_images_are_put_channels_first_on_the_device():
+    rng = np.random.default_rng(0)
+    gray, colour = (rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((3, 5, 4), (3, 5, 4, 2)))
+    assert CPU.images(gray).shape == (3, 1, 5, 4)
+    assert torch.equal(CPU.images(colour)[1, 0], torch.from_numpy(colour[1, :, :, 0]))
+    for wrong in (gray / 255, gray[0]):
+        with pytest.raises(InvalidInput, match="images must be bytes"):
+            CPU.images(wrong)
+
+
 def test_a_recorded_step_runs_once_per_call():
     count = torch.zeros(())
-    compute = Compute(device="cpu")
-    step = Recorded(lambda: count.add_(1) and None, compute, compute.generator(0))
+    step = Recorded(lambda: count.add_(1) and None, CPU, CPU.generator(0))
     for _ in range(7):
         step()
     assert count == 7

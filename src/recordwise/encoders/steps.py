@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from recordwise.errors import InvalidInput
 
 EAGER_STEPS = 3  # library handles, convolution algorithms and lazily made buffers must exist before recording
 
@@ -47,6 +51,17 @@ class Compute:
         """bfloat16 arithmetic on a GPU, float32 on a CPU."""
         # Recorded steps must not reuse a weight cast in an earlier step, so autocast keeps no cache.
         return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.on_gpu, cache_enabled=False)
+
+    def images(self, samples: NDArray[np.uint8]) -> Tensor:
+        """(n, height, width) or (n, height, width, channels) bytes, channels first, on the device."""
+        if samples.dtype != np.uint8 or samples.ndim not in (3, 4):
+            raise InvalidInput(
+                f"images must be bytes of shape (n, height, width) or (n, height, width, channels), "
+                f"got {samples.dtype} of shape {samples.shape}"
+            )
+        images = torch.from_numpy(np.ascontiguousarray(samples))
+        images = images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
+        return images.contiguous().to(self.device)
 
     def generator(self, seed: int) -> torch.Generator:
         return torch.Generator(self.device).manual_seed(seed)
