@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput
@@ -291,6 +293,22 @@ def test_a_release_does_not_tell_how_many_records_there_are_under_add_remove(
     assert first.law == second.law and first.guarantee == second.guarantee  # type: ignore[union-attr]
     with pytest.raises(InvalidInput, match="expected_records must be at least the number of records"):
         fit(distiller(**settings | {"expected_records": 899}), digits)
+
+
+def test_a_run_is_not_taken_up_with_another_weight_in_its_encoder(
+    digits: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
+    settings = {"encoder": [module, "scaler"], "run_dir": tmp_path / "run"}
+    first, again = (fit(distiller(**settings), digits) for _ in range(2))
+    assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
+    assert first.hashes_["encoder"] == again.hashes_["encoder"]
+    with torch.no_grad():
+        module[1].bias[3] += 1e-3
+    with pytest.raises(ChangedInput, match=r"encoder was .*TorchEncoder"):
+        fit(distiller(**settings), digits)
+    changed = fit(distiller(encoder=[module, "scaler"]), digits)
+    assert changed.hashes_["encoder"] != first.hashes_["encoder"]
 
 
 def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from recordwise.arrays import Bools, Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, copies, refuse_overlap, rows
 from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
@@ -102,7 +103,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         can pay from its own allowance of `epsilon` in all. Records that abstain (`max_distance`) pay nothing, so
         rounds · round_epsilon may exceed epsilon. None charges every record for every round, voting or not.
       metric: "euclidean" or "cosine".
-      encoder: A name ("auto", "scaler", "pca", "hog", "text", "table"), a scikit-learn transformer or a torch module.
+      encoder: A name ("auto", "scaler", "pca", "hog", "text", "table"), a file of weights, a scikit-learn transformer
+        or a torch module; `encoders.encoder_from` lists all.
       decoder: How labels are read off the noisy tally; "auto" follows the evidence in the documentation.
       min_confidence: Queries whose label is less sure than this are left out of the student's training.
       student: A name ("linear", "mlp"), a scikit-learn classifier or a torch module.
@@ -358,7 +360,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             free |= AFTERWARDS
         facts = {
             name: value if isinstance(value, str | int | float | bool | None) else repr(value)
-            for name, value in self.get_params(deep=False).items()
+            for name, value in {**self.get_params(deep=False), "encoder": opened(self.encoder)}.items()
             if name not in free
         }
         return Checkpoint.open(self.run_dir, {**facts, **known, "pool": fingerprint(X_public)})

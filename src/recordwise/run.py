@@ -57,7 +57,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         **_budget_terms(job),
         run_dir=job.out,
         progress=progress,
-        **{**job.method.model_dump(), "encoder": opened(job.method.encoder, seed=job.method.random_state)},
+        **{**job.method.model_dump(), "encoder": opened(job.method.encoder)},
     )
     distiller.fit(private.samples, private.labels, X_public=public.samples)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))

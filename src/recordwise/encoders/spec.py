@@ -53,10 +53,17 @@ def located(spec: Any, folder: Path) -> Any:
     return [_located(step, folder) for step in steps] if any(map(_is_file, steps)) else spec
 
 
-def opened(spec: Any, *, seed: int) -> Any:
-    """The same specification with encoders in place of its files: it then says what they hold, not where they lie."""
+def opened(spec: Any) -> Any:
+    """The same specification with encoders in place of its files and modules, if it has any.
+
+    It then prints what they hold, not where they lie: a hash that every weight counts in.
+    """
+
+    def trained(step: Any) -> bool:
+        return _is_file(step) or _is_module(step)
+
     steps = _steps(spec)
-    return [_step(step, seed) if _is_file(step) else step for step in steps] if any(map(_is_file, steps)) else spec
+    return [_step(step, seed=0) if trained(step) else step for step in steps] if any(map(trained, steps)) else spec
 
 
 def _chosen(samples: Samples) -> str:
@@ -86,7 +93,7 @@ def _step(spec: Any, seed: int) -> Any:
         return _named(spec, seed)
     if isinstance(spec, BaseEstimator) or (hasattr(spec, "fit") and hasattr(spec, "transform")):
         return spec
-    if callable(getattr(spec, "state_dict", None)):
+    if _is_module(spec):
         return TorchEncoder(spec)
     raise InvalidInput(f"encoder must be a name, settings with a name, a transformer or a PyTorch module, got {spec!r}")
 
@@ -114,6 +121,10 @@ def _named(spec: str | Mapping[str, Any], seed: int) -> Any:
 def _is_file(step: Any) -> bool:
     name = step.get("name") if isinstance(step, Mapping) else step
     return isinstance(name, str) and name.endswith(FILES)
+
+
+def _is_module(step: Any) -> bool:
+    return callable(getattr(step, "state_dict", None))
 
 
 def _located(step: Any, folder: Path) -> Any:

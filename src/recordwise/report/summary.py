@@ -154,4 +154,6 @@ def _round(one: Round) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, str | int | float | bool | None):
         return value
+    if isinstance(value, Path):
+        return value.name  # where it lies is nobody else's business
     return float(value) if hasattr(value, "numerator") else str(value)
