@@ -223,6 +223,12 @@ def test_labels_and_first_weights_are_part_of_a_run(tmp_path: Path):
         teach(other, TARGETS)
 
 
+def test_another_methods_checkpoint_is_refused(tmp_path: Path):
+    LEARNERS["SimCLR"](checkpoint=tmp_path / "run.pt")
+    with pytest.raises(ChangedInput, match=r"^method was SimClr when run\.pt was written and is Dti now"):
+        LEARNERS["DTI"](checkpoint=tmp_path / "run.pt")
+
+
 def test_a_setting_of_a_view_is_named(tmp_path: Path):
     learner = LEARNERS["SimCLR"]
     learner(checkpoint=tmp_path / "run.pt")

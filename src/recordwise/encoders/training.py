@@ -135,7 +135,7 @@ class Training:
             before, epoch, state = kept["facts"], kept["epoch"], kept["state"]
         except (RuntimeError, UnpicklingError, EOFError, KeyError, TypeError) as fault:
             raise InvalidInput(f"checkpoint must be what a training run wrote, {path.name} is not") from fault
-        for name in sorted(before.keys() | facts.keys()):
+        for name in {**facts, **before}:
             if before.get(name) != facts.get(name):
                 raise ChangedInput(
                     f"{name} was {before.get(name)} when {path.name} was written and is {facts.get(name)} now; "
@@ -148,6 +148,7 @@ class Training:
     @cached_property
     def _facts(self) -> dict[str, str]:
         return {
+            "method": type(self.settings).__name__,
             **_leaves(self.settings),
             "seed": str(self.seed),
             "device": torch.device(self.compute.device).type,  # each kind has random numbers of its own
