@@ -50,13 +50,13 @@ def losses(scale: Fraction, ballot: Ballot, neighbours: Neighbours) -> tuple[flo
         (tuple(votes_of_matchings(before)), tuple(votes_of_matchings(after)))
         for before, after in neighbouring(ballot, neighbours)
     }
+    laws = {}
+    for gain in {gain for pair in pairs for gain in pair}:
+        scores = (others + np.array(gain)) / float(scale)
+        laws[gain] = scores - logsumexp(scores, axis=1, keepdims=True)
     largest = widest = 0.0
     for before, after in pairs:
-        log_p, log_q = (
-            scores - logsumexp(scores, axis=1, keepdims=True)
-            for scores in ((others + np.array(gain)) / float(scale) for gain in (before, after))
-        )
-        ratios = log_p - log_q
+        ratios = laws[before] - laws[after]
         largest = max(largest, float(ratios.max()))
         widest = max(widest, float((ratios.max(axis=1) - ratios.min(axis=1)).max()))
     return largest, widest
