@@ -48,7 +48,7 @@ def audit(
     claim = protocol.guarantee
     few = audited(protocol)
     parties = fewest_parties(few, noise)
-    pairs = worst_pairs(few.ballot, claim.neighbours)
+    pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=isinstance(few, CentralMatching))
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
     for pair in pairs:
