@@ -20,7 +20,7 @@ from typing import Any
 from recordwise.audit import audit
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import SeededNoise
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.parameters import MECHANISMS
 from recordwise.protocols.protocol import Protocol
@@ -40,6 +40,7 @@ def protocols(ballot: Ballot) -> list[Protocol[Any]]:
         every += [
             CentralLaplace(**common, epsilon=EPSILON),
             CentralPermuteAndFlip(**common, epsilon=EPSILON),
+            CentralMatching(**common, epsilon=EPSILON),
             CentralGaussian.calibrated(**common, epsilon=EPSILON, delta=DELTA),
             DistributedLaplace(
                 **common, epsilon=EPSILON, survivors=PARTIES, parties=2 * PARTIES, largest_count=SENDERS

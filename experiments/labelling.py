@@ -36,7 +36,7 @@ from recordwise.data import Rule, split_of
 from recordwise.labels import decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.noise import SeededNoise
-from recordwise.protocols.central import CentralLaplace
+from recordwise.protocols.central import CentralLaplace, CentralMatching
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
@@ -54,6 +54,7 @@ Make = Callable[[Ballot, Fraction, int], Protocol[Any]]
 
 PROTOCOLS: dict[str, Make] = {  # from a ballot, an epsilon and the public number of records
     "central": lambda ballot, epsilon, n: CentralLaplace(ballot=ballot, epsilon=epsilon),
+    "central-matching": lambda ballot, epsilon, n: CentralMatching(ballot=ballot, epsilon=epsilon),
     "distributed": lambda ballot, epsilon, n: DistributedLaplace(
         ballot=ballot, epsilon=epsilon, survivors=SILOS, parties=SILOS, largest_count=n
     ),
@@ -166,6 +167,11 @@ def grid(features: Features) -> list[Setting]:
     chosen = [Setting(s=planned(features, e), epsilon=e) for e in epsilons]
     queries = [Setting(s=s, epsilon=0.1) for s in (20, 200)]
     votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 500) for k in (2, 4, 10)]
+    matched = [
+        Setting(s=CLASSES, epsilon=e, protocol="central-matching")
+        for e in (0.04, 0.01, 0.005, 0.004, 0.0025)
+        if features.clusters
+    ]
     local = [
         Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("local-rr", "local-collision")
@@ -176,7 +182,7 @@ def grid(features: Features) -> list[Setting]:
         for protocol in ("distributed", "shuffle")
         for e in (0.01, 0.04, 0.1, 0.29, 1.0)
     ]
-    return list(dict.fromkeys(central + chosen + queries + votes + local + between))
+    return list(dict.fromkeys(central + chosen + queries + votes + matched + local + between))
 
 
 @cache

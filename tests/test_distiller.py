@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.packed import pack
 from recordwise.streams import stream
+from recordwise.tally import Matched
 
 
 class WithPool(PrivateDistiller):
@@ -91,6 +93,22 @@ def test_every_central_mechanism_teaches(digits: dict[str, np.ndarray], mechanis
     fitted = fit(distiller(mechanism=mechanism, neighbours=neighbours, delta=delta, epsilon=8.0), digits)
     assert fitted.score(digits["test"], digits["test_y"]) > 0.7
     assert str(fitted.guarantee_.neighbours) == neighbours
+
+
+def test_matching_teaches_where_the_clusters_are_the_classes(tmp_path: Path) -> None:
+    centres = np.array([[0.0, 0], [9, 0], [0, 9]])
+    truth = np.arange(600) % 3
+    points = centres[truth] + stream(0, "blobs").normal(size=(600, 2))
+    ledger = Ledger.open(tmp_path / "ledger.sqlite")
+    ledger.open_budget("blobs", epsilon=1)
+    asked: dict[str, Any] = {"mechanism": "matching", "encoder": "scaler", "num_queries": "auto"}
+    one = PrivateDistiller(0.5, **asked, ledger=tmp_path / "ledger.sqlite", budget="blobs")
+    one.fit(points[:300], truth[:300], X_public=points[300:])
+    assert isinstance(one.rounds_[0].release, Matched)
+    assert one.rounds_[0].labels.decoder == "assignment"
+    assert one.score(points[300:], truth[300:]) > 0.95
+    assert one.guarantee_.epsilon == Fraction(1, 2) and one.guarantee_.is_pure
+    assert ledger.spent("blobs") == Fraction(1, 2)
 
 
 def test_two_fits_draw_fresh_noise(digits: dict[str, np.ndarray]) -> None:
@@ -187,6 +205,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"trust": "nobody"}, "trust"),
     ({"mechanism": "magic"}, "mechanism"),
     ({"mechanism": "gaussian"}, "delta > 0"),
+    ({"mechanism": "matching"}, "s must be the 10 classes, got 40"),
     ({"metric": "manhattan"}, "metric"),
     ({"decoder": "oracle"}, "decoder"),
     ({"student": "genius"}, "student"),

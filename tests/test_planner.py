@@ -89,6 +89,13 @@ def test_every_trust_can_be_planned(trust: str) -> None:
     assert 0.3 < told.label_accuracy <= 1
 
 
+def test_matching_is_planned_with_one_query_for_each_class() -> None:
+    terms = Terms(epsilon=Fraction("0.02"), mechanism="matching")
+    found = plan(terms, num_records=5000, num_classes=5, purity=0.9, at_queries=5)
+    assert {one.num_queries for one in found.considered} == {5}
+    assert found.recommended.label_accuracy > 0.5
+
+
 def test_impossible_guesses_are_refused() -> None:
     with pytest.raises(InvalidInput, match="purity"):
         predict(Terms(epsilon=Fraction(1)), Ballot(num_queries=10, num_classes=10), num_records=100, purity=0.05)

@@ -35,7 +35,7 @@ from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, Normal, SystemNoise
 from recordwise.progress import Progress, Silent
-from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.packed import pack, unpack
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
@@ -50,7 +50,7 @@ from recordwise.records import (
     with_abstainers,
 )
 from recordwise.students import class_probabilities, student_from, teach
-from recordwise.tally import Choices, Release, Tally
+from recordwise.tally import Choices, Matched, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
 
@@ -471,4 +471,6 @@ def _nothing(protocol: Protocol[Any]) -> Release:
     ballot, promise = protocol.ballot, protocol.guarantee
     if isinstance(protocol, CentralPermuteAndFlip):
         return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
+    if isinstance(protocol, CentralMatching):
+        return Matched(ballot, promise, np.arange(ballot.num_queries), protocol.scale)
     return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))

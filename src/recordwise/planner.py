@@ -21,9 +21,15 @@ from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import decode, neighbour_graph
 from recordwise.privacy.noise import Noise, Normal, SeededNoise
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.central import (
+    CentralGaussian,
+    CentralLaplace,
+    CentralMatching,
+    CentralPermuteAndFlip,
+    ExactCounts,
+)
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.terms import Terms
+from recordwise.protocols.terms import MATCHING, Terms
 from recordwise.queries import KMeansQueries
 from recordwise.streams import stream
 from recordwise.tally import Release, Tally
@@ -139,7 +145,10 @@ def plan(
     seed: int = 0,
 ) -> Plan:
     """Predictions for each s and k asked about; recommended is the most accurate."""
-    sizes = _candidates(num_classes, pool_size) if num_queries is None else num_queries
+    if num_queries is None:
+        sizes: Sequence[int] = [num_classes] if terms.mechanism == MATCHING else _candidates(num_classes, pool_size)
+    else:
+        sizes = num_queries
     predictions = []
     for votes in votes_per_record:
         for size in sizes:
@@ -257,7 +266,7 @@ def _runs(
 
 def _release(protocol: Protocol[Any], counts: Ints, num_records: int, noise: Noise) -> Release:
     """A release of made-up counts, with the protocol's own noise; records have one label each in the made-up world."""
-    if isinstance(protocol, CentralPermuteAndFlip):
+    if isinstance(protocol, CentralPermuteAndFlip | CentralMatching):
         return protocol.server([ExactCounts(counts)], noise)
     ballot = replace(protocol.ballot, labels_per_record=1)
     promise = replace(protocol.guarantee, private=False)

@@ -47,4 +47,13 @@ class Choices:
     scale: Fraction
 
 
+@dataclass(frozen=True, eq=False)
+class Matched(Choices):
+    """One class per query, all different, chosen together; safe to publish.
+
+    Attributes:
+      scale: A matching with g votes less than another was chosen exp(-g / scale) times as often.
+    """
+
+
 Release = Tally | Choices

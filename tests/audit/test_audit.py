@@ -23,12 +23,14 @@ from twins import (
     HalfDeviationGaussian,
     HalfScaleFlip,
     HalfScaleLaplace,
+    HalfScaleMatching,
     IdleShuffler,
     ImpatientShuffler,
     OneSidedResponse,
     OptimisticShuffle,
     SecretlyHalfScaleFlip,
     SecretlyHalfScaleLaplace,
+    SecretlyHalfScaleMatching,
     SharedNoiseLaplace,
     ThinShares,
 )
@@ -41,7 +43,7 @@ from recordwise.audit.neighbours import Record, as_votes, worst_pairs
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Guarantee, Neighbours
 from recordwise.privacy.noise import DiscreteGaussian, Normal, SystemNoise
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import (
     Collision,
@@ -102,6 +104,15 @@ def test_permute_and_flip_passes_and_its_claim_is_tight(ballot: Ballot, neighbou
     assert result.best("exact") == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize(("size", "k"), [(2, 1), (3, 1), (10, 2), (16, 16)])
+def test_matching_passes_and_its_claim_is_tight(size: int, k: int, neighbours: Neighbours) -> None:
+    ballot = Ballot(num_queries=size, num_classes=size, votes_per_record=k)
+    result = check(CentralMatching(ballot=ballot, neighbours=neighbours, epsilon=Fraction(1)), trials=4000)
+    assert not result.violated
+    assert result.best("exact") == pytest.approx(1, rel=1e-3)
+
+
 @pytest.mark.parametrize("kind", [RandomizedResponse, UnaryEncoding, Collision, Separation, Concatenation])
 @pytest.mark.parametrize("ballot", [LARGE, TWO_VOTES, SEVERAL])
 def test_local_mechanisms_pass_and_their_claims_are_tight(kind: type[LocalMechanism], ballot: Ballot) -> None:
@@ -141,6 +152,7 @@ def test_many_messages_per_sender_pass(neighbours: Neighbours) -> None:
 
 
 LAPLACE = {"ballot": SMALL, "epsilon": Fraction(1)}
+MATCHING = {"ballot": Ballot(num_queries=4, num_classes=4), "epsilon": Fraction(2)}
 SHARES = {**LAPLACE, "survivors": 4, "parties": 6, "largest_count": 100}
 SHUFFLED = {"ballot": Ballot(num_queries=4, num_classes=3), "epsilon": Fraction(1), "delta": DELTA, "senders": 200}
 GAUSSIAN = CentralGaussian.calibrated(ballot=SMALL, epsilon=1, delta=DELTA)
@@ -155,6 +167,9 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (HalfScaleFlip(**LAPLACE), {"exact", "sampled"}, 20_000),
     (SecretlyHalfScaleFlip(**LAPLACE), {"sampled"}, 20_000),
     (SecretlyHalfScaleFlip(ballot=SMALL, epsilon=Fraction(1), neighbours=Neighbours.ADD_REMOVE), {"sampled"}, 20_000),
+    (HalfScaleMatching(**MATCHING), {"exact"}, 1_000),
+    (SecretlyHalfScaleMatching(**MATCHING), {"sampled"}, 60_000),
+    (SecretlyHalfScaleMatching(**MATCHING, neighbours=Neighbours.ADD_REMOVE), {"sampled"}, 60_000),
     (HalfDeviationGaussian(ballot=SMALL, rho=GAUSSIAN.rho, delta=DELTA), {"exact"}, 20_000),
     (OneSidedResponse(**LAPLACE), {"exact", "sampled"}, 20_000),
     (OneSidedResponse(ballot=LARGE, epsilon=Fraction(1)), {"exact", "sampled"}, 20_000),

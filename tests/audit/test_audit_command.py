@@ -32,6 +32,7 @@ def run(*arguments: str) -> tuple[int, str]:
     [
         "--trust local --mechanism collision --epsilon 1 --queries 10 --classes 10 --votes 1",
         "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip --queries 4 --classes 3 --votes 2",
+        "--epsilon 0.5 --neighbours add-remove --mechanism matching --queries 4 --classes 4 --votes 2",
         "--epsilon 1 --delta 1e-5 --mechanism gaussian",
         "--epsilon 1 --trust distributed --parties 3",
         "--epsilon 1 --delta 1e-3 --trust shuffle --records 500 --mechanism unary-encoding --queries 4 --classes 2",

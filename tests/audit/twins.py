@@ -18,17 +18,24 @@ from recordwise.privacy.noise import (
     PolyaDifference,
     Real,
     exp,
+    exponential_matching,
     permutation,
     permute_and_flip,
 )
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.central import (
+    CentralGaussian,
+    CentralLaplace,
+    CentralMatching,
+    CentralPermuteAndFlip,
+    ExactCounts,
+)
 from recordwise.protocols.distributed import DistributedLaplace, ModularSum, Share
 from recordwise.protocols.local import Answers, Collision, LocalMechanism, RandomizedResponse, UnaryEncoding
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.local.parameters import MECHANISMS
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.tally import Choices, Tally
+from recordwise.tally import Choices, Matched, Tally
 from recordwise.votes.ballot import Votes
 
 
@@ -75,6 +82,22 @@ class SecretlyHalfScaleFlip(CentralPermuteAndFlip):
     def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Choices:
         chosen = permute_and_flip(self._total(messages), self.scale / 2, noise)
         return Choices(self.ballot, self.guarantee, chosen, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfScaleMatching(CentralMatching):
+    """Says so: twice too strong, as if replacing a record moved scores by one only."""
+
+    @property
+    def scale(self) -> Fraction:
+        return super().scale / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretlyHalfScaleMatching(CentralMatching):
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Matched:
+        chosen = exponential_matching(self._total(messages), self.scale / 2, noise)
+        return Matched(self.ballot, self.guarantee, chosen, self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from recordwise.encoders import encode, encoder_from, fingerprint
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import carried, described
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
@@ -79,6 +79,7 @@ BALLOT = Ballot(num_queries=4, num_classes=3, votes_per_record=2)
 PROTOCOLS: list[Protocol[Any]] = [
     CentralLaplace(ballot=BALLOT, epsilon=Fraction(1, 3), neighbours=Neighbours.ADD_REMOVE),
     CentralPermuteAndFlip(ballot=BALLOT, epsilon=Fraction(1, 3)),
+    CentralMatching(ballot=Ballot(num_queries=4, num_classes=4), epsilon=Fraction(1, 3)),
     CentralGaussian(ballot=BALLOT, rho=Fraction(1, 7), delta=Fraction(1, 10**6)),
     DistributedLaplace(ballot=BALLOT, epsilon=Fraction(1), survivors=2, parties=3, largest_count=50),
     Collision(ballot=BALLOT, epsilon=Fraction(2)),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import Law
-from recordwise.tally import Choices, Tally
+from recordwise.tally import Choices, Matched, Tally
 from recordwise.votes.ballot import Ballot
 
 PROMISE = Guarantee(epsilon=Fraction(1))
@@ -26,6 +26,11 @@ def tally_of(estimate: object, law: Law, *, r: int = 1, k: int = 1) -> Tally:
 def choices_of(chosen: object, num_classes: int, scale: Fraction) -> Choices:
     classes = np.asarray(chosen, dtype=np.int64)
     return Choices(Ballot(num_queries=len(classes), num_classes=num_classes), PROMISE, classes, scale)
+
+
+def matched_of(chosen: object, scale: Fraction) -> Matched:
+    classes = np.asarray(chosen, dtype=np.int64)
+    return Matched(Ballot(num_queries=len(classes), num_classes=len(classes)), PROMISE, classes, scale)
 
 
 def owned_counts(
@@ -55,3 +60,10 @@ def chance_by_enumeration(counts: list[float], scale: float) -> NDArray[np.float
             chance[c] += reached * accepted / len(orders)
             reached *= 1 - accepted
     return chance
+
+
+def matching_chances(counts: NDArray[np.float64], scale: float) -> dict[tuple[int, ...], float]:
+    """The law of the exponential mechanism over matchings, from all of them."""
+    rows = range(len(counts))
+    weights = {pi: math.exp(sum(counts[i, pi[i]] for i in rows) / scale) for pi in itertools.permutations(rows)}
+    return {pi: weight / sum(weights.values()) for pi, weight in weights.items()}

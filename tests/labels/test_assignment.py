@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.labels.simulated import tally_of
+from tests.labels.simulated import matched_of, owned_counts, tally_of
 
 from recordwise.errors import InvalidInput
 from recordwise.labels import assignment as module
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.assignment import all_assignments, decode_assignment
 from recordwise.labels.facts import Facts
-from recordwise.privacy.noise import Normal
+from recordwise.labels.purity import tried_purities
+from recordwise.privacy.noise import Normal, SeededNoise, exponential_matching
 from recordwise.streams import stream
 
 FALSE_FAILURE = 1e-9
@@ -86,3 +88,24 @@ def test_assigning_jointly_gains_what_it_should():
 def test_more_queries_than_classes_cannot_be_assigned_one_each():
     with pytest.raises(InvalidInput, match="as many queries as the 3 classes, got 4"):
         decode_assignment(tally_of(np.zeros((4, 3)), Normal(1.0)), Facts(sizes=np.ones(4)))
+
+
+def test_labels_of_matched_releases_are_right_as_often_as_they_say():
+    """Worlds as the model has them: every class owns a query, whose purity is any of those tried."""
+    runs, size, records, scale = 4000, 4, 60, Fraction(30)
+    rng, facts = stream(0, "matched"), Facts(sizes=np.ones(size), num_records=size * records)
+    right = 0
+    for run in range(runs):
+        truth = rng.permutation(size)
+        counts = [
+            owned_counts(truth[[query]], np.array([records]), purity, size, rng)
+            for query, purity in enumerate(rng.choice(tried_purities(size), size=size))
+        ]
+        chosen = exponential_matching(np.concatenate(counts), scale, SeededNoise(run))
+        right += int((chosen == truth).sum())
+    # queries are equally large, so the confidence does not depend on which matching was chosen
+    stated, twin = (decode_assignment(matched_of([2, 0, 1, 3], told), facts).confidence for told in (scale, scale / 2))
+    np.testing.assert_allclose(stated, stated[0])
+    slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * runs)) + 0.01  # Hoeffding over independent runs
+    assert abs(right / (runs * size) - stated.mean()) < slack
+    assert right / (runs * size) < twin.mean() - slack  # a decoder that is told half the noise is caught

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.labels.simulated import chance_by_enumeration, tally_of
+from hypothesis.extra.numpy import arrays
+from tests.labels.simulated import chance_by_enumeration, matching_chances, tally_of
 
 from recordwise.errors import InvalidInput
-from recordwise.labels.bounds import accuracy, certified, chance_of_the_best, sufficient_gap, sufficient_lead
+from recordwise.labels.bounds import (
+    accuracy,
+    certified,
+    chance_of_the_best,
+    chance_of_the_matching,
+    sufficient_gap,
+    sufficient_lead,
+)
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal
 
 LAWS = [
@@ -98,6 +106,20 @@ def test_permute_and_flip_finds_the_leader_at_least_as_often_as_promised(counts,
     assert found >= promised - 1e-12
     if len(set(rivals)) <= 1:
         assert found == pytest.approx(promised, abs=1e-9)
+
+
+@given(
+    counts=st.integers(1, 4).flatmap(lambda size: arrays(np.float64, (size, size), elements=st.integers(0, 6))),
+    lead=st.integers(0, 12),
+    scale=st.sampled_from([1.0, 4.0, 30.0]),
+)
+def test_a_matching_of_leaders_is_chosen_at_least_as_often_as_promised(counts, lead, scale):
+    size = len(counts)
+    led = np.where(np.eye(size, dtype=bool), counts.max(axis=1, keepdims=True) + lead, counts)
+    level = np.where(np.eye(size, dtype=bool), lead, 0.0)
+    promised = float(chance_of_the_matching(lead / scale, size))
+    assert matching_chances(led, scale)[tuple(range(size))] >= promised * (1 - 1e-12)
+    assert matching_chances(level, scale)[tuple(range(size))] == pytest.approx(promised, rel=1e-12)
 
 
 def test_the_promise_is_smooth_from_no_lead_to_a_large_one():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.labels.simulated import choices_of, ring, tally_of
+from tests.labels.simulated import choices_of, matched_of, ring, tally_of
 
 import recordwise.labels
 from recordwise.errors import InvalidInput
@@ -60,6 +60,24 @@ def test_every_decoder_reads_choices(decoder):
         np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("num_records", [None, 400])
+def test_labels_of_a_matched_release_are_those_it_chose(decoder, num_records):
+    chosen = [2, 0, 3, 1]
+    labels = decode(
+        matched_of(chosen, Fraction(20)), sizes=np.ones(4), graph=ring(4, 1), decoder=decoder, num_records=num_records
+    )
+    assert labels.hard.tolist() == chosen
+    assert labels.decoder == ("assignment" if decoder == "auto" else decoder)
+    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+
+
+def test_labels_of_queries_that_own_nothing_are_those_chosen_too():
+    sizes = np.array([0, 0, 5, 1])
+    labels = decode(matched_of([2, 0, 3, 1], Fraction(20)), sizes=sizes, graph=None, num_records=400)
+    assert labels.hard.tolist() == [2, 0, 3, 1]
+
+
 def test_auto_matches_when_queries_are_as_many_as_classes_and_is_the_field_otherwise():
     assert decode(tally_of(np.eye(3), LAW), sizes=np.ones(3), graph=None).decoder == "matching"
     assert decode(tally_of(np.ones((4, 3)), LAW), sizes=np.ones(4), graph=None).decoder == "field"
@@ -81,6 +99,7 @@ def test_a_single_class_or_query_is_no_special_case():
         (tally_of(np.ones((3, 2)), LAW), {}, "sizes must be those of the 3 queries, got 2"),
         (tally_of([[1.0, float("nan")], [0, 0]], LAW), {}, "estimate must be finite"),
         (choices_of([0, 2], 2, Fraction(1)), {}, "chosen must be one of 2 classes"),
+        (matched_of([1, 1], Fraction(1)), {}, "chosen must be all different"),
         (tally_of(np.ones((2, 2)), LAW, r=2), {"decoder": "field"}, "decoded as sets"),
         (tally_of(np.ones((2, 2)), Normal(1.0)), {"num_records": 0}, "num_records"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.labels.simulated import chance_by_enumeration, choices_of, tally_of
+from tests.labels.simulated import chance_by_enumeration, choices_of, matched_of, matching_chances, tally_of
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import cell_log_likelihood, evidence, mix, tried_purities, votes_cast
@@ -58,6 +58,16 @@ def test_a_choice_is_as_likely_as_permute_and_flip_makes_it():
                 counts = [records * (purity if c == label else (1 - purity) / 2) for c in range(3)]
                 likelihood.append(chance_by_enumeration(counts, scale)[1])
             assert found.log_likelihood[query, label] == pytest.approx(math.log(np.mean(likelihood)), rel=1e-9)
+
+
+def test_a_matching_of_alike_queries_is_as_likely_as_the_mechanism_makes_it():
+    scale, records, chosen = 7.0, 10, (1, 2, 0)
+    found = evidence(matched_of(chosen, Fraction(7)), Facts(sizes=np.ones(3), num_records=30))
+    for at, purity in enumerate(tried_purities(3)):
+        for labels in itertools.permutations(range(3)):
+            counts = records * np.where(np.eye(3, dtype=bool)[list(labels)], purity, (1 - purity) / 2)
+            likelihood = math.exp(found.by_purity[np.arange(3), labels, at].sum())
+            assert likelihood == pytest.approx(matching_chances(counts, scale)[chosen], rel=1e-9)
 
 
 def test_choices_without_a_known_number_of_records_still_prefer_what_was_chosen():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import kstest, laplace, norm
-from tests.labels.simulated import chance_by_enumeration, choices_of, tally_of
+from tests.labels.simulated import chance_by_enumeration, choices_of, matched_of, matching_chances, tally_of
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import evidence
@@ -71,3 +71,13 @@ def test_imagined_choices_have_the_law_of_permute_and_flip():
     slack = np.sqrt(np.log(2 * 3 / FALSE_FAILURE) / (2 * runs))  # Hoeffding, over three classes
     assert np.abs(seen - chance_by_enumeration(counts, 4.0)).max() < slack
     assert np.abs(seen - chance_by_enumeration(counts, 3.0)).max() > slack
+
+
+def test_imagined_matchings_have_the_law_of_the_mechanism():
+    counts, runs = np.array([[9.0, 6.0], [4.0, 3.0]]), 5000
+    rng = stream(3, "imagined")
+    release = matched_of([0, 1], Fraction(2))
+    kept = np.mean([imagined(release, counts, rng).chosen.tolist() == [0, 1] for _ in range(runs)])
+    slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * runs))  # Hoeffding
+    assert abs(kept - matching_chances(counts, 2.0)[0, 1]) < slack
+    assert abs(kept - matching_chances(counts, 1.0)[0, 1]) > slack

@@ -11,6 +11,7 @@ from recordwise.audit.result import AuditResult, Finding
 from recordwise.audit.views import audited, fewest_parties, scores
 from recordwise.errors import InvalidInput, probability, whole
 from recordwise.privacy.noise import Noise
+from recordwise.protocols.central import CentralMatching
 from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
@@ -18,6 +19,7 @@ from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 CONFIDENCE = 1 - 1e-6
 TRIALS = 100_000
 MESSAGES_PER_TRIAL = 40  # drawn under shuffle trust, where a view takes many messages: fewer views than trials
+TRIALS_PER_MATCHING = 10  # a view is a whole release there, and not a block of one
 
 
 def audit(
@@ -46,7 +48,7 @@ def audit(
     claim = protocol.guarantee
     few = audited(protocol)
     parties = fewest_parties(few, noise)
-    pairs = worst_pairs(few.ballot, claim.neighbours)
+    pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=isinstance(few, CentralMatching))
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
     for pair in pairs:
@@ -81,7 +83,9 @@ def _sampled(
 
 
 def _affordable(protocol: Protocol[Any], trials: int, parties: int | None) -> int:
-    """Fewer views where each takes many messages."""
+    """Fewer views where each takes many messages, or a release of its own."""
+    if isinstance(protocol, CentralMatching):
+        return max(100, trials // TRIALS_PER_MATCHING)
     if isinstance(protocol, ShuffleSingle):
         per_view = (parties or protocol.senders) * max(1.0, protocol.local.message_size / 16)
     elif isinstance(protocol, ShuffleMulti):

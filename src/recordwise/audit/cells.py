@@ -28,6 +28,17 @@ def block(ballot: Ballot, *, every_class: bool) -> Ballot:
     return replace(ballot, num_queries=queries, num_classes=classes)
 
 
+def square(ballot: Ballot) -> Ballot:
+    """A small ballot with as many queries as classes, on which two records can speak for different matchings.
+
+    It is what remains of a larger one when the other records leave no doubt about the rest of its queries. Votes for
+    all of them would speak for every matching alike, so a record casts fewer, and more than one if it may.
+    """
+    side = min(ballot.num_classes, 3)
+    votes = max(1, min(ballot.votes_per_record, side - 1))
+    return replace(ballot, num_queries=side, num_classes=side, votes_per_record=votes)
+
+
 def table(ballot: Ballot, record: Record | None) -> NDArray[np.int64]:
     """(s, C) what one record adds to the tally."""
     counts = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
@@ -49,6 +60,30 @@ def crowd(ballot: Ballot, scale: float) -> NDArray[np.int64]:
     counts[:, 0] = depth
     counts[-ballot.votes_per_record :, 0] += 1
     return counts
+
+
+def rivals(change: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(C, C) the matchings, as ones, that gain most and least from what one record adds and another one takes away."""
+    from scipy.optimize import linear_sum_assignment
+
+    most, least = (linear_sum_assignment(change, maximize=best)[1] for best in (True, False))
+    one = np.eye(len(change), dtype=np.int64)
+    return one[most], one[least]
+
+
+def divided(change: NDArray[np.int64], scale: float, *, level: bool) -> NDArray[np.int64]:
+    """(C, C) the other records' votes that make a matching tell most: two rivals far ahead of all other matchings.
+
+    The rival that a record speaks for leads. Far ahead, it is nearly all of the sum of all weights, and the other one's
+    probability changes by all of epsilon; but to be seen often, the two are level once the other record has voted.
+    """
+    depth = min(math.ceil(DEPTH * scale), MOST_DEPTH)
+    ahead, behind = rivals(change)
+    counts = depth * np.maximum(ahead, behind)
+    alone = np.argwhere((ahead > 0) & (behind == 0))
+    if len(alone):  # no rivals: all matchings gain alike, and nothing is told
+        counts[tuple(alone[0])] += -int((change * behind).sum()) if level else depth
+    return np.asarray(counts)
 
 
 def voters(ballot: Ballot, counts: NDArray[np.int64]) -> Votes:

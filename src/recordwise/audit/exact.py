@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.audit.cells import choice_log_probabilities, crowd, table
+from recordwise.audit.cells import choice_log_probabilities, crowd, divided, rivals, table
 from recordwise.audit.messages import bucket_log_density, parts
 from recordwise.audit.neighbours import Pair
+from recordwise.labels.assignment import all_assignments
 from recordwise.privacy.amplification.clones import Clones
 from recordwise.privacy.flood import Flood
 from recordwise.privacy.noise import NegativeBinomial
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import (
     Collision,
@@ -78,6 +79,18 @@ def _(protocol: CentralPermuteAndFlip, pair: Pair, parties: int | None) -> Exact
     ratios = before - after
     worst = max(float(ratios.max(axis=1).sum()), float((-ratios).max(axis=1).sum()))
     return worst, "the law of every query's choice, two classes level or one vote apart"
+
+
+@exact_epsilon.register
+def _(protocol: CentralMatching, pair: Pair, parties: int | None) -> Exact:
+    ballot, scale = protocol.ballot, float(protocol.scale)
+    before, after = (table(ballot, side) for side in pair.sides())
+    others = divided(before - after, scale, level=False)
+    sums = [all_assignments((others + votes) / scale)[1] for votes in (before, after)]
+    gains = [float(((before - after) * matching).sum()) / scale for matching in rivals(before - after)]
+    # log-ratio of a matching's probabilities: its gain, less what the sum of all weights gained
+    worst = max(abs(gain - (sums[0] - sums[1])) for gain in gains)
+    return worst, "the sum over all matchings, two of them far ahead of the rest"
 
 
 @exact_epsilon.register

@@ -37,18 +37,22 @@ class Pair:
         return self.before, self.after
 
 
-def worst_pairs(ballot: Ballot, neighbours: Neighbours) -> tuple[Pair, ...]:
+def worst_pairs(ballot: Ballot, neighbours: Neighbours, *, same_queries: bool = False) -> tuple[Pair, ...]:
     """Neighbours of the given kind whose tallies differ the most.
 
     Every mechanism here treats all queries alike and all classes alike, so the pairs differ in how many votes the two
     records share: none, if the ballot is large enough for it.
+
+    Args:
+      same_queries: The two records disagree about the same queries; where a class has one query, votes for different
+        queries with different labels can go together.
     """
     k, r = ballot.votes_per_record, ballot.labels_per_record
     first = Record(tuple(range(k)), tuple(range(r)))
     if neighbours is Neighbours.ADD_REMOVE:
         return (Pair(name="a record is added or removed", before=first, after=None),)
     last = Record(
-        tuple(range(ballot.num_queries - k, ballot.num_queries)),
+        first.queries if same_queries else tuple(range(ballot.num_queries - k, ballot.num_queries)),
         tuple(range(ballot.num_classes - r, ballot.num_classes)),
     )
     return (

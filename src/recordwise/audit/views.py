@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.audit.cells import block, choice_log_probabilities, crowd, table, voters
+from recordwise.audit.cells import block, choice_log_probabilities, crowd, divided, square, table, voters
 from recordwise.audit.exact import flood_log_sums
 from recordwise.audit.messages import log_density
 from recordwise.audit.neighbours import NOTHING, Pair, Record, as_votes, bystander, repeated
 from recordwise.errors import ProtocolFault
 from recordwise.privacy.noise import Noise
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism
@@ -38,6 +38,8 @@ FAR = 1e6  # stands for the logarithm of what cannot be
 
 def audited(protocol: Protocol[Any]) -> Protocol[Any]:
     """The protocol itself, or, where cells are treated alike, the same protocol on the block that neighbours change."""
+    if isinstance(protocol, CentralMatching):
+        return replace(protocol, ballot=square(protocol.ballot))
     if isinstance(protocol, PER_CELL):
         every_class = isinstance(protocol, CentralPermuteAndFlip)
         return replace(protocol, ballot=block(protocol.ballot, every_class=every_class))
@@ -175,6 +177,19 @@ def _(
         chosen = release.chosen.reshape(copies, ballot.num_queries)
         parts.append(ratio[queries, chosen].sum(axis=1)[:, None])
     return np.concatenate(parts)
+
+
+@scores.register
+def _(
+    protocol: CentralMatching, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
+) -> Floats:
+    """Every release is a view: how many votes the record is worth to the matching that was chosen, or its rival."""
+    ballot, queries = protocol.ballot, np.arange(protocol.ballot.num_queries)
+    change = table(ballot, pair.before) - table(ballot, pair.after)
+    others = voters(ballot, divided(change, float(protocol.scale), level=True))
+    messages = [protocol.client(votes, noise) for votes in (_data(ballot, side), others)]
+    found = [change[queries, protocol.server(messages, noise).chosen].sum() for _ in range(trials)]
+    return np.array(found, dtype=np.float64)[:, None]
 
 
 @scores.register

@@ -8,7 +8,7 @@ from typing import Any
 
 from recordwise.errors import ProtocolFault
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.parameters import MECHANISMS
 from recordwise.protocols.protocol import Protocol
@@ -18,6 +18,7 @@ from recordwise.votes.ballot import Ballot
 _ALL: tuple[type[Any], ...] = (
     CentralLaplace,
     CentralPermuteAndFlip,
+    CentralMatching,
     CentralGaussian,
     DistributedLaplace,
     ShuffleSingle,

@@ -18,8 +18,8 @@ def decode_argmax(release: Release, facts: Facts) -> Labels:
     """Hard labels from single queries; the released class itself when there are no counts.
 
     The confidence assumes nothing about the counts: had every table of counts been equally likely, the label would be
-    the largest true cell with this probability. Permute-and-flip has no counts to judge by, so there it is the
-    posterior of `purity`.
+    the largest true cell with this probability. Choices have no counts to judge by, so there it is the posterior of
+    `purity`.
     """
     known = evidence(release, facts)
     if isinstance(release, Choices):

@@ -74,6 +74,22 @@ def chance_of_the_best(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]
     return np.asarray(np.where(accepted > 1e-6, np.minimum(chance, 1.0), few))
 
 
+def chance_of_the_matching(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
+    """The least probability that the exponential mechanism over matchings chooses the one in which every query has a
+    class that leads each of its others by at least `lead` scales.
+
+    It is exact when all trail by just that: a matching that is wrong at j queries weighs exp(-j·lead), and there are
+    (C choose j) times the derangements of j of them.
+    """
+    whole(num_classes=num_classes)
+    wrong = np.exp(-np.maximum(np.asarray(lead, dtype=np.float64), 0.0))
+    total, derangements = np.ones_like(wrong), 1
+    for j in range(1, num_classes + 1):
+        derangements = j * derangements + (-1) ** j
+        total = total + math.comb(num_classes, j) * derangements * wrong**j
+    return np.asarray(1 / total)
+
+
 def sufficient_lead(scale: float, num_classes: int, beta: float) -> float:
     """The lead, in votes, with which permute-and-flip chooses the leading class, except for beta.
 

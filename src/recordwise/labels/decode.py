@@ -17,7 +17,7 @@ from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.labels.smoothing import decode_smoothing
-from recordwise.tally import Choices, Release
+from recordwise.tally import Choices, Matched, Release
 
 AUTO = "auto"
 
@@ -53,7 +53,9 @@ def decode(
       sizes: (s,) how many pool samples belong to each query.
       graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
       decoder: One of DECODERS; "auto" is the field, or the matching when there are as many queries as classes
-        (docs/concepts/decoding.md has the evidence). Ballots with several labels per record are decoded as sets.
+        (docs/concepts/decoding.md has the evidence), or the assignment when they were matched in the release itself,
+        which then says nothing about labels that are not all different. Ballots with several labels per record are
+        decoded as sets.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
@@ -67,6 +69,7 @@ def decode(
         return decode_sets(release, facts)
     if decoder == AUTO:
         decoder = "matching" if release.ballot.num_queries == release.ballot.num_classes else "field"
+        decoder = "assignment" if isinstance(release, Matched) else decoder
     return _DECODERS[decoder](release, facts)
 
 
@@ -82,6 +85,8 @@ def _match(release: Release, facts: Facts) -> None:
             raise InvalidInput(
                 f"chosen must be one of {ballot.num_classes} classes for each of {ballot.num_queries} queries"
             )
+        if isinstance(release, Matched) and len(set(release.chosen.tolist())) < ballot.num_queries:
+            raise InvalidInput("chosen must be all different where every class was matched with one query")
     elif release.estimate.shape != (ballot.num_queries, ballot.num_classes) or not np.isfinite(release.estimate).all():
         shape = (ballot.num_queries, ballot.num_classes)
         raise InvalidInput(f"estimate must be finite with shape {shape}, got {release.estimate.shape}")

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput
-from recordwise.labels.bounds import chance_of_the_best
+from recordwise.labels.bounds import chance_of_the_best, chance_of_the_matching
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Choices, Release, Tally
+from recordwise.tally import Choices, Matched, Release, Tally
 
+Floats = NDArray[np.float64]
 PURITIES = 9
 LEARNING_STEPS = 20
 BETWEEN_EQUALS = 1e-9  # of labels that are exactly as likely, as under Laplace noise they can be, the larger cell's
@@ -150,8 +151,27 @@ def _(tally: Tally, facts: Facts) -> Evidence:
 
 @evidence.register
 def _(choices: Choices, facts: Facts) -> Evidence:
-    num_classes = choices.ballot.num_classes
-    shares, scale = facts.query_shares, float(choices.scale)
+    num_classes, (records, purities, lead) = choices.ballot.num_classes, _leads(choices, facts)
+    right = chance_of_the_best(lead, num_classes)
+    wrong = (1 - right) / max(1, num_classes - 1)
+    tiny = np.finfo(float).tiny
+    return _of_choices(choices, facts, np.log(right + tiny), np.log(wrong + tiny), purities, records)
+
+
+@evidence.register
+def _(matched: Matched, facts: Facts) -> Evidence:
+    """The probability of the whole matching, shared out evenly: every query that is wrong costs its own lead.
+
+    All queries' likelihoods then multiply to the exact one where queries are equally large and pure.
+    """
+    num_classes, (records, purities, lead) = matched.ballot.num_classes, _leads(matched, facts)
+    right = np.log(chance_of_the_matching(lead, num_classes)) / num_classes
+    return _of_choices(matched, facts, right, right - np.maximum(lead, BETWEEN_EQUALS), purities, records)
+
+
+def _leads(choices: Choices, facts: Facts) -> tuple[Floats | None, Floats, Floats]:
+    """(s,) the queries' records, (R,) purities tried, and (s, R) the lead of a query's class with each, in scales."""
+    num_classes, shares, scale = choices.ballot.num_classes, facts.query_shares, float(choices.scale)
     if facts.num_records is not None:
         records = facts.num_records * choices.ballot.votes_per_record * shares
         strengths = (records / scale)[:, None]
@@ -159,13 +179,19 @@ def _(choices: Choices, facts: Facts) -> Evidence:
         records = None
         strengths = (shares * len(shares))[:, None] * STRENGTHS
     purity = tried_purities(num_classes)
-    lead = strengths[:, :, None] * (purity - (1 - purity) / max(1, num_classes - 1))  # over each rival, in scales
-    right = chance_of_the_best(lead, num_classes).reshape(len(shares), 1, -1)
-    wrong = (1 - right) / max(1, num_classes - 1)
+    lead = strengths[:, :, None] * (purity - (1 - purity) / max(1, num_classes - 1))  # over each rival
+    return records, np.tile(purity, strengths.shape[1]), lead.reshape(len(shares), -1)
+
+
+def _of_choices(
+    choices: Choices, facts: Facts, right: Floats, wrong: Floats, purities: Floats, records: Floats | None
+) -> Evidence:
+    """Evidence from (s, R) log-likelihoods of what was chosen: if it is the query's label, and if another one is."""
+    num_classes, shares = choices.ballot.num_classes, facts.query_shares
     chosen = np.eye(num_classes, dtype=bool)[choices.chosen]
     return Evidence(
-        by_purity=np.log(np.where(chosen[:, :, None], right, wrong) + np.finfo(float).tiny),
-        purities=np.tile(purity, strengths.shape[1]),
+        by_purity=np.where(chosen[:, :, None], right[:, None, :], wrong[:, None, :]),
+        purities=purities,
         records=records,
         class_shares=shares @ chosen,
         class_variance=float((shares**2).sum()) * (1 - 1 / num_classes) / num_classes,

@@ -19,8 +19,9 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.distribution import distribution
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import Evidence, evidence, mix, softmax
+from recordwise.privacy.noise import SeededNoise, exponential_matching
 from recordwise.streams import stream
-from recordwise.tally import Choices, Release, Tally
+from recordwise.tally import Choices, Matched, Release, Tally
 
 REHEARSALS = 4
 HOTTEST = 100.0
@@ -71,6 +72,12 @@ def _(choices: Choices, counts: NDArray[np.float64], rng: np.random.Generator) -
     # permute-and-flip has the law of the largest count plus exponential noise
     noisy = counts + rng.exponential(float(choices.scale), counts.shape)
     return replace(choices, chosen=noisy.argmax(axis=1).astype(np.int64))
+
+
+@imagined.register
+def _(matched: Matched, counts: NDArray[np.float64], rng: np.random.Generator) -> Matched:
+    noise = SeededNoise(int(rng.integers(1 << 32)))
+    return replace(matched, chosen=exponential_matching(counts.astype(np.int64), matched.scale, noise))
 
 
 def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,10 +1,11 @@
 """Central trust: an aggregator is trusted with exact counts and adds the noise.
 
-Three mechanisms, one exchange: clients send counts, the server adds them up and releases once.
+Four mechanisms, one exchange: clients send counts, the server adds them up and releases once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,9 +18,10 @@ from recordwise.errors import InvalidInput, ProtocolFault, positive, probability
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
-from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, permute_and_flip
+from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, exponential_matching, permute_and_flip
+from recordwise.privacy.noise.matching import MOST_CLASSES
 from recordwise.protocols.protocol import Protocol
-from recordwise.tally import Choices, Tally
+from recordwise.tally import Choices, Matched, Tally
 from recordwise.votes.ballot import Ballot, Votes
 
 
@@ -130,6 +132,60 @@ class CentralPermuteAndFlip(_Central):
 
     def noise_std(self, num_records: int) -> float:
         return float(self.scale)  # its law is report-noisy-max with exponential noise, whose deviation is its scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralMatching(_Central):
+    """One class per query, all different, by the exponential mechanism over all matchings; s = C, r = 1: pure epsilon.
+
+    A matching scores the votes that its pairs got and is chosen with probability proportional to exp(score / scale).
+    Of a record's k votes, all for one class, it counts the one for the query that has this class, if there is one: so
+    a record is worth 0 or 1 to any matching, whatever k is.
+
+    Guarantees:
+      - add or remove one record: all scores move by 0 or 1 in one direction, and so does the log of their sum, in
+        units of the scale 1 / epsilon: the release is epsilon-DP;
+      - replace one record: scores move by at most 1 in either direction, and the scale is 2 / epsilon: epsilon-DP;
+      - the noise does not grow with k;
+      - it is epsilon-bounded-range (log-ratios of outcomes lie within epsilon of each other), and is charged as a plain
+        pure mechanism, which is never too little.
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        positive(epsilon=self.epsilon)
+        if self.ballot.labels_per_record != 1:
+            raise InvalidInput(
+                f"matching picks one class per query, so r must be 1, got {self.ballot.labels_per_record}"
+            )
+        if self.ballot.num_queries != self.ballot.num_classes:
+            raise InvalidInput(
+                f"matching gives every class one query, so s must be the {self.ballot.num_classes} classes, "
+                f"got {self.ballot.num_queries}"
+            )
+        if self.ballot.num_classes > MOST_CLASSES:
+            raise InvalidInput(f"matching takes at most {MOST_CLASSES} classes, got {self.ballot.num_classes}")
+
+    @property
+    def scale(self) -> Fraction:
+        return self.neighbours.records_changed / self.epsilon
+
+    @property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)
+
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Matched:
+        chosen = exponential_matching(self._total(messages), self.scale, noise)
+        return Matched(self.ballot, replace(self.guarantee, private=noise.private), chosen, self.scale)
+
+    def noise_std(self, num_records: int) -> float:
+        return float(self.scale) * math.pi / math.sqrt(6)  # as if every score got Gumbel noise and the best one won
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,14 @@ from recordwise.errors import LedgerFault
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference
 from recordwise.protocols.local.law import SumOfEstimates
-from recordwise.tally import Choices, Release, Tally
+from recordwise.tally import Choices, Matched, Release, Tally
 from recordwise.votes.ballot import Ballot
 
 LAWS: dict[str, Any] = {
     law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, PolyaDifference, Normal, SumOfEstimates)
 }
+
+CHOICES = {kind.__name__: kind for kind in (Choices, Matched)}
 
 
 def pack(release: Release) -> bytes:
@@ -49,8 +51,8 @@ def unpack(content: bytes) -> Release:
             about, array = json.loads(file["about"].tobytes()), file["array"]
         ballot = Ballot(**about["ballot"])
         guarantee = Guarantee(**about["guarantee"])
-        if about["release"] == Choices.__name__:
-            return Choices(ballot, guarantee, array, Fraction(about["scale"]))
+        if about["release"] in CHOICES:
+            return CHOICES[about["release"]](ballot, guarantee, array, Fraction(about["scale"]))
         parameters = {name: Fraction(v) if isinstance(v, str) else v for name, v in about["parameters"].items()}
         return Tally(ballot, guarantee, array, LAWS[about["law"]](**parameters))
     except (ValueError, KeyError, TypeError, OSError) as fault:

@@ -11,7 +11,7 @@ from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.choose import choose
 from recordwise.protocols.local.parameters import MECHANISMS as LOCAL
@@ -19,15 +19,16 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Ballot
 
-AUTO, LAPLACE, PERMUTE_AND_FLIP, GAUSSIAN, MULTI_MESSAGE = (
+AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN, MULTI_MESSAGE = (
     "auto",
     "laplace",
     "permute-and-flip",
+    "matching",
     "gaussian",
     "multi-message",
 )
 MECHANISMS: dict[Trust, tuple[str, ...]] = {
-    Trust.CENTRAL: (AUTO, LAPLACE, PERMUTE_AND_FLIP, GAUSSIAN),
+    Trust.CENTRAL: (AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN),
     Trust.DISTRIBUTED: (AUTO, LAPLACE),
     Trust.LOCAL: (AUTO, *LOCAL),
     Trust.SHUFFLE: (AUTO, MULTI_MESSAGE, *LOCAL),
@@ -70,6 +71,11 @@ class Terms:
         if self.delta == 0 and (self.trust is Trust.SHUFFLE or self.mechanism == GAUSSIAN):
             wish = "shuffle trust" if self.trust is Trust.SHUFFLE else "the gaussian mechanism"
             raise InvalidInput(f"{wish} needs delta > 0, got 0")
+        if self.mechanism == MATCHING and self.rounds > 1:
+            raise InvalidInput(
+                f"matching gives every class one cluster, and later rounds ask single samples: rounds must be 1, "
+                f"got {self.rounds}"
+            )
         if self.trust is Trust.LOCAL and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInput(
                 f"local trust hides what a record says, not that it sent a message: neighbours must be replace, "
@@ -104,11 +110,16 @@ class Terms:
         )
 
     def _central(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        makers = {LAPLACE: self._laplace, PERMUTE_AND_FLIP: self._permute_and_flip, GAUSSIAN: self._gaussian}
+        makers = {
+            LAPLACE: self._laplace,
+            PERMUTE_AND_FLIP: self._permute_and_flip,
+            MATCHING: self._matching,
+            GAUSSIAN: self._gaussian,
+        }
         if self.mechanism != AUTO:
             return makers[self.mechanism](ballot)
-        # Joint decoding needs counts, so permute-and-flip is never chosen for the user; of the tallies the one with
-        # less noise is.
+        # Joint decoding needs counts, so permute-and-flip is never chosen for the user, and matching takes clusters to
+        # be the classes, which only the user can know; of the tallies the one with less noise is.
         tallies = [self._laplace(ballot), *([self._gaussian(ballot)] if self.delta else [])]
         return min(tallies, key=lambda protocol: protocol.noise_std(num_records))
 
@@ -117,6 +128,9 @@ class Terms:
 
     def _permute_and_flip(self, ballot: Ballot) -> Protocol[Any]:
         return CentralPermuteAndFlip(ballot=ballot, neighbours=self.neighbours, epsilon=self._pure_epsilon())
+
+    def _matching(self, ballot: Ballot) -> Protocol[Any]:
+        return CentralMatching(ballot=ballot, neighbours=self.neighbours, epsilon=self._pure_epsilon())
 
     def _gaussian(self, ballot: Ballot) -> Protocol[Any]:
         cells = ballot.cells_changed(self.neighbours)

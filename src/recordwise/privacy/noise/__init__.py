@@ -6,6 +6,7 @@ from recordwise.privacy.noise.gaussian import DiscreteGaussian
 from recordwise.privacy.noise.integers import permutation, uniform_below
 from recordwise.privacy.noise.laplace import DiscreteLaplace
 from recordwise.privacy.noise.law import Law
+from recordwise.privacy.noise.matching import exponential_matching
 from recordwise.privacy.noise.negative_binomial import NegativeBinomial
 from recordwise.privacy.noise.normal import Normal
 from recordwise.privacy.noise.polya import PolyaDifference
@@ -26,6 +27,7 @@ __all__ = [
     "bernoulli",
     "bernoulli_exp",
     "exp",
+    "exponential_matching",
     "log",
     "permutation",
     "permute_and_flip",
