@@ -11,6 +11,7 @@ from recordwise.queries.dti import (
     Prototypes,
     Transform,
     _places,
+    _start_anew,
     _thin_plate,
     assign,
     cluster_by_transformation,
@@ -104,6 +105,18 @@ def test_an_empty_cluster_starts_anew():
     settings = Dti(prototypes=4, epochs=4, batch=20, width=2, curriculum=())
     model = cluster_by_transformation(images, settings, seed=0, compute=CPU)
     assert len(assign(model, images).unique()) >= 2
+
+
+def test_a_cluster_that_starts_anew_takes_half_of_the_largest_one():
+    generator = torch.Generator().manual_seed(0)
+    centre = torch.rand(1, 12, 12, generator=generator)
+    x = centre + 0.05 * torch.randn(400, 1, 12, 12, generator=generator)
+    model, members = using(torch.stack([centre, torch.zeros(1, 12, 12)])), torch.tensor([400.0, 0.0])
+    _start_anew(model, members, Dti(prototypes=2), generator)
+    assert float((distances(model, x).argmin(1) == 1).float().mean()) == pytest.approx(0.5, abs=0.15)
+    assert members.tolist() == [200, 200]
+    one_sided = using(torch.stack([centre, model.images[1].detach()]))  # only the copy steps aside
+    assert float((distances(one_sided, x).argmin(1) == 1).float().mean()) < 0.1
 
 
 def test_the_curriculum_decides_which_transformations_are_used():

@@ -256,12 +256,17 @@ def _errors(model: Prototypes, x: Tensor, amounts: list[Tensor]) -> Tensor:
 
 @torch.no_grad()
 def _start_anew(model: Prototypes, members: Tensor, settings: Dti, generator: torch.Generator) -> None:
-    """A nearly empty cluster takes over a slightly changed copy of the largest one: prototype and transformations."""
+    """A nearly empty cluster takes over half of the largest one: its prototype and transformations.
+
+    Both halves step aside a little, in opposite directions. If only the copy did, it would lose nearly every image to
+    the original, and start anew for ever.
+    """
     fair = float(members.sum()) / len(members)
     for cluster in (members < settings.least_share * fair).nonzero().flatten().tolist():
         largest = int(members.argmax())
-        noise = torch.randn(model.images[0].shape, generator=generator, device=members.device)
-        model.images[cluster] = model.images[largest] + 0.02 * noise
+        aside = 0.02 * torch.randn(model.images[0].shape, generator=generator, device=members.device)
+        model.images[cluster] = model.images[largest] + aside
+        model.images[largest] -= aside
         for layer in model.heads.values():
             for table in (layer.weight, layer.bias):
                 rows = table.view(len(members), -1)  # type: ignore[operator]
