@@ -10,8 +10,8 @@ marked not private, which is right for published data.
 
 The student is linear discriminant analysis on the committed features. It was chosen with test accuracy in hand: after
 logistic regression had been seen on one draw of some settings of each data set, and only then. Read small differences
-between students with that in mind. Where ten clusters are asked about, their network is a second student: it answers
-with the class that its cluster was given.
+between students with that in mind. Where ten clusters are asked about, the clustering itself is a second student: it
+answers with the class that an image's cluster was given.
 """
 
 from __future__ import annotations
@@ -50,6 +50,13 @@ CLASSES = 10
 DELTA = 1e-6  # of the shuffle model
 SILOS = 10  # of the distributed model, all honest
 
+ENCODERS = {  # by the way in which features were learnt
+    "": "self-supervised on the pool",
+    "agreed": "self-supervised on the pool, sharpened by consensus",
+    "together": "self-supervised on the pool, all seeds side by side",
+    "pretrained": "EfficientNet-Lite2, ImageNet labels",
+}
+
 Make = Callable[[Ballot, Fraction, int], Protocol[Any]]
 
 PROTOCOLS: dict[str, Make] = {  # from a ballot, an epsilon and the public number of records
@@ -87,26 +94,33 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One way in which features were learnt, over several seeds: what a feature file's name says."""
+    """One way in which features were learnt: what a feature file's name says.
+
+    Attributes:
+      way: "" is one seed, "agreed" one seed sharpened by what three agree on, "together" all seeds side by side,
+        "pretrained" an encoder that others trained.
+    """
 
     data: str
-    way: str  # "", "agreed", "pretrained"
+    way: str
     rule: Rule
 
     @property
     def stem(self) -> str:
-        """Files are called stem-seed.npz. CIFAR-10's pool is the same under both rules, so its files serve both."""
-        split = "paper" if self.rule is Rule.PAPER and self.data != "cifar10" else ""
-        return "-".join(part for part in (self.data, split, self.way) if part)
+        return f"{self.data}-{self.way}" if self.way else self.data
 
-    def seeds(self, folder: Path) -> list[int]:
-        found = (re.fullmatch(rf"{self.stem}-(\d+)", path.stem) for path in folder.glob("*.npz"))
-        return sorted(int(match[1]) for match in found if match)
+    def seeds(self, folder: Path) -> list[str]:
+        """Files are called stem-seed.npz; seeds side by side are one file without a number."""
+        found = (re.fullmatch(rf"{self.stem}(?:-(\d+))?", path.stem) for path in folder.glob("*.npz"))
+        return sorted(match[1] or "all" for match in found if match)
 
 
 def sources(data: str, folder: Path) -> list[Source]:
-    """All there are features for."""
-    every = [Source(data=data, way=way, rule=rule) for rule in Rule for way in ("", "agreed", "pretrained")]
+    """All there are features for. CIFAR-10's pool is the same under both rules, so its features serve both."""
+    rules = list(Rule) if data == "cifar10" else [Rule.CLEAN]
+    every = [
+        Source(data=data, way=way, rule=rule) for rule in rules for way in ("together", "agreed", "", "pretrained")
+    ]
     return [source for source in every if source.seeds(folder)]
 
 
@@ -115,28 +129,25 @@ class Features:
     """Compact public features and, where a clustering made them, cluster numbers; labels of all parts."""
 
     source: Source
-    seed: int
+    seed: str
     vectors: dict[str, NDArray[np.float32]]
     clusters: dict[str, Ints]
     labels: dict[str, Ints]
 
-    @property
-    def asks(self) -> str:
-        """What ten queries are."""
-        if not self.clusters:
-            return "k-means"
-        return "consensus clusters" if self.source.way == "agreed" else "clusters"
 
-
-def read_features(source: Source, seed: int, folder: Path) -> Features:
-    """The features of one seed, and the labels of the split's images in the same order."""
-    shared = source.rule is Rule.PAPER and source.data == "cifar10"
-    name = source.data if shared or source.rule is Rule.CLEAN else f"{source.data}-paper"
-    with np.load(HERE / "features" / "labels.npz") as file:
-        labels = {part: file[f"{name}_{part}"].astype(np.int64) for part in compact.PARTS}
-    vectors, clusters = compact.read(folder / f"{source.stem}-{seed}.npz")
+def read_features(source: Source, seed: str, folder: Path) -> Features:
+    """The features of one seed or of all, and the labels of the split's images in the same order."""
+    with np.load(folder / "labels.npz") as file:
+        labels = {part: file[f"{source.data}_{part}"].astype(np.int64) for part in compact.PARTS}
+    if source.way == "together":
+        with np.load(folder / f"{source.stem}.npz") as file:
+            clusters = {p: file[f"{p}_clusters"].astype(np.int64) for p in compact.PARTS if f"{p}_clusters" in file}
+            members = [compact.read(folder / f"{member}.npz")[0] for member in file["members"]]
+        vectors = {part: np.hstack([member[part] for member in members]) for part in compact.PARTS}
+    else:
+        vectors, clusters = compact.read(folder / f"{source.stem}-{seed}.npz")
     features = Features(source=source, seed=seed, vectors=vectors, clusters=clusters, labels=labels)
-    return as_in_the_paper(features) if shared else features
+    return as_in_the_paper(features) if source.rule is Rule.PAPER else features
 
 
 def as_in_the_paper(features: Features) -> Features:
@@ -156,22 +167,35 @@ def as_in_the_paper(features: Features) -> Features:
     )
 
 
+def headline(features: Features) -> list[Setting]:
+    """The settings of the paper's table and, at low epsilon, of those that neighbours must help."""
+    few = CLASSES if features.clusters else 100
+    return [
+        *(Setting(s=500, epsilon=e) for e in (1.0, 0.29, 0.1, 0.04)),
+        *(Setting(s=planned(features, e), epsilon=e) for e in (1.0, 0.29, 0.1, 0.01)),
+        *(Setting(s=40, epsilon=e) for e in (0.1, 0.04, 0.01)),
+        Setting(s=100, epsilon=0.01),
+        *(Setting(s=few, epsilon=e) for e in (0.01, 0.005, 0.004)),
+        *(Setting(s=few, epsilon=0.4, protocol=protocol) for protocol in ("local-rr", "local-collision")),
+        *(Setting(s=few, epsilon=e, protocol="central-matching") for e in (0.01, 0.005, 0.004) if few == CLASSES),
+    ]
+
+
 def grid(features: Features) -> list[Setting]:
     """Every setting that is measured, chosen beforehand or by the planner, which looks at sizes alone.
 
-    Trusts are compared at ten clusters; a pool without a clustering has no ten clusters worth asking about.
+    All of it for seeds side by side on the clean split; the headline settings for the rest. Trusts are compared at ten
+    clusters; a pool without a clustering has no ten clusters worth asking about.
     """
+    if features.source.way != "together" or features.source.rule is Rule.PAPER:
+        return list(dict.fromkeys(headline(features)))
     few = CLASSES if features.clusters else 100
-    epsilons = (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004)
+    epsilons = (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004, 0.0025)
     central = [Setting(s=s, epsilon=e) for e in epsilons for s in (10, 40, 100, 500)]
     chosen = [Setting(s=planned(features, e), epsilon=e) for e in epsilons]
-    queries = [Setting(s=s, epsilon=0.1) for s in (20, 200)]
-    votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 500) for k in (2, 4, 10)]
-    matched = [
-        Setting(s=CLASSES, epsilon=e, protocol="central-matching")
-        for e in (0.04, 0.01, 0.005, 0.004, 0.0025)
-        if features.clusters
-    ]
+    queries = [Setting(s=s, epsilon=e) for s in (20, 200) for e in (1.0, 0.1, 0.01)]
+    votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 100, 500) for k in (2, 4, 10)]
+    matched = [Setting(s=few, epsilon=e, protocol="central-matching") for e in epsilons[3:] if few == CLASSES]
     local = [
         Setting(s=few, epsilon=e, protocol=protocol)
         for protocol in ("local-rr", "local-collision")
@@ -182,7 +206,7 @@ def grid(features: Features) -> list[Setting]:
         for protocol in ("distributed", "shuffle")
         for e in (0.01, 0.04, 0.1, 0.29, 1.0)
     ]
-    return list(dict.fromkeys(central + chosen + queries + votes + matched + local + between))
+    return list(dict.fromkeys(headline(features) + central + chosen + queries + votes + matched + local + between))
 
 
 @cache
@@ -198,7 +222,7 @@ def ask(features: Features, s: int) -> tuple[Queries, NDArray[np.float64], NDArr
         queries = Queries(vectors=corners, owner=features.clusters["public"])
     else:
         pool, private = features.vectors["public"], features.vectors["private"]
-        queries = KMeansQueries(num_queries=s, seed=features.seed).ask(pool)
+        queries = KMeansQueries(num_queries=s, seed=int(features.seed) if features.seed.isdigit() else 0).ask(pool)
     return queries, neighbour_graph(pool, queries.vectors, metric=queries.metric), private
 
 
@@ -246,7 +270,7 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
     """One row per student: every seed of the features with every draw of the noise."""
     clusters = setting.s == CLASSES and bool(every[0].clusters)
     seeds, label_accuracy, known = [], [], {}
-    test_accuracy: dict[str, list[float]] = {"linear": [], **({"cluster network": []} if clusters else {})}
+    test_accuracy: dict[str, list[float]] = {"linear": [], **({"clusters": []} if clusters else {})}
     for features in every:
         test = features.labels["test"]
         for draw in range(setting.draws):
@@ -258,7 +282,7 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
             label_accuracy.append(right(labels, features.labels["public"]))
             test_accuracy["linear"].append(known[key])
             if clusters:
-                test_accuracy["cluster network"].append(right(classes[features.clusters["test"]], test))
+                test_accuracy["clusters"].append(right(classes[features.clusters["test"]], test))
     source = every[0].source
     for student, found in test_accuracy.items():
         yield {
@@ -266,8 +290,8 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
             "data": source.data,
             "split": str(source.rule),
             "setting": setting.name,
-            "encoder": "pretrained elsewhere" if source.way == "pretrained" else "self-supervised on the pool",
-            "queries": every[0].asks if setting.s == CLASSES else "k-means",
+            "encoder": ENCODERS[source.way],
+            "queries": "clusters" if clusters else "k-means",
             "student": student,
             "protocol": setting.protocol,
             "s": setting.s,
@@ -335,14 +359,14 @@ def main() -> None:
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
     parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; writes no results")
     parser.add_argument("--released", type=Path, help="write labels for `teach` here, from the features of --stem")
-    parser.add_argument("--stem", help="of the features whose labels are released, such as cifar10-agreed-12")
+    parser.add_argument("--stem", help="of the features whose labels are released, such as svhn-12")
     given = parser.parse_args()
     rows = []
     for source in sources(given.data, given.features):
         every = [
             read_features(source, seed, given.features)
             for seed in source.seeds(given.features)
-            if given.stem in (None, f"{source.stem}-{seed}")
+            if given.stem in (None, source.stem, f"{source.stem}-{seed}")
         ]
         if not every:
             continue
@@ -357,7 +381,7 @@ def main() -> None:
                 shown = "  ".join(
                     f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items()
                 )
-                print(f"{source.rule} {source.stem:18s} {row['student']:15s} {setting.name:32s} {shown}", flush=True)
+                print(f"{source.rule} {source.stem:18s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
     if not given.only:
         out = HERE / "results" / f"{given.data}.json"
         out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

@@ -233,7 +233,8 @@ def agree(
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / "represent.json")
     log.say(seed=seed, others=[path.parent.name if path.stem == "features" else path.stem for path in others])
-    found = consensus([compact.read(path)[1]["public"] for path in (folder / "features.npz", *others)], CLASSES)
+    every = [compact.read(path)[1]["public"] for path in (folder / "features.npz", *others)]
+    found = consensus(every, pool=every, clusters=CLASSES)
     clusters = torch.from_numpy(found.clusters).to(compute.device)
     log.say(
         unanimous=round(float(found.unanimous.mean()), 4),
