@@ -48,14 +48,12 @@ from recordwise.votes import Ballot, Votes, cast_votes
 HERE = Path(__file__).parent
 CLASSES = 10
 DELTA = 1e-6  # of the shuffle model
-SILOS = 10  # of the distributed model, all honest
-
-ENCODERS = {  # by the way in which features were learnt
-    "": "self-supervised on the pool",
-    "agreed": "self-supervised on the pool, sharpened by consensus",
-    "together": "self-supervised on the pool, all seeds side by side",
-    "pretrained": "EfficientNet-Lite2, ImageNet labels",
+ENCODERS = {
+    "pretrained": "EfficientNet-Lite2 (ImageNet)",
+    "with-pretrained": "self-supervised on the pool and EfficientNet-Lite2 (ImageNet)",
 }
+ALL = "all"  # in place of a seed, where all stand side by side
+SILOS = 10  # of the distributed model, all honest
 
 Make = Callable[[Ballot, Fraction, int], Protocol[Any]]
 
@@ -98,7 +96,7 @@ class Source:
 
     Attributes:
       way: "" is one seed, "agreed" one seed sharpened by what three agree on, "together" all seeds side by side,
-        "pretrained" an encoder that others trained.
+        "pretrained" an encoder that others trained, "with-pretrained" that one and all seeds side by side.
     """
 
     data: str
@@ -112,7 +110,7 @@ class Source:
     def seeds(self, folder: Path) -> list[str]:
         """Files are called stem-seed.npz; seeds side by side are one file without a number."""
         found = (re.fullmatch(rf"{self.stem}(?:-(\d+))?", path.stem) for path in folder.glob("*.npz"))
-        return sorted(match[1] or "all" for match in found if match)
+        return sorted(match[1] or ALL for match in found if match)
 
 
 def sources(data: str, folder: Path) -> list[Source]:
@@ -139,7 +137,7 @@ def read_features(source: Source, seed: str, folder: Path) -> Features:
     """The features of one seed or of all, and the labels of the split's images in the same order."""
     with np.load(folder / "labels.npz") as file:
         labels = {part: file[f"{source.data}_{part}"].astype(np.int64) for part in compact.PARTS}
-    if source.way == "together":
+    if seed == ALL:
         with np.load(folder / f"{source.stem}.npz") as file:
             clusters = {p: file[f"{p}_clusters"].astype(np.int64) for p in compact.PARTS if f"{p}_clusters" in file}
             members = [compact.read(folder / f"{member}.npz")[0] for member in file["members"]]
@@ -290,7 +288,8 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
             "data": source.data,
             "split": str(source.rule),
             "setting": setting.name,
-            "encoder": ENCODERS[source.way],
+            "encoder": ENCODERS.get(source.way, "self-supervised on the pool"),
+            "way": source.way or "alone",
             "queries": "clusters" if clusters else "k-means",
             "student": student,
             "protocol": setting.protocol,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -114,7 +115,7 @@ def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, fo
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "represent.json")
-    log.say(seed=seed, pool=len(images.public), settings=repr(recipe))
+    log.say(seed=seed, pool=len(images.public), settings=repr(recipe), **made_by(compute))
     backbone = kept(
         folder / "backbone.safetensors",
         empty_backbone(images, recipe, compute),
@@ -232,7 +233,8 @@ def agree(
     """Sharpen once more what this run and others (their feature files) agree on, from this run's weights."""
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / "represent.json")
-    log.say(seed=seed, others=[path.parent.name if path.stem == "features" else path.stem for path in others])
+    names = [path.parent.name if path.stem == "features" else path.stem for path in others]
+    log.say(seed=seed, others=names, **made_by(compute))
     every = [compact.read(path)[1]["public"] for path in (folder / "features.npz", *others)]
     found = consensus(every, pool=every, clusters=CLASSES)
     clusters = torch.from_numpy(found.clusters).to(compute.device)
@@ -248,6 +250,15 @@ def agree(
     measure(network.backbone, images, recipe, compute, log, "final")
     write_features(network.backbone, network, images, recipe, compute, out)
     log.say(finished=True)
+
+
+def made_by(compute: Compute) -> dict[str, object]:
+    """Versions and hardware, for the results."""
+    gpu = torch.cuda.get_device_properties(0) if compute.on_gpu else None
+    return {
+        "versions": versions("torch", "numpy"),
+        "hardware": {"processor": gpu.name, "memory_gib": gpu.total_memory >> 30} if gpu else hardware(),
+    }
 
 
 def directions(network: nn.Module, images: Tensor, recipe: Recipe, compute: Compute) -> Tensor:
@@ -320,6 +331,7 @@ def teach(
     A label is trusted at first where the images nearest to it in the compact features carry it too.
     """
     log, answers = Log(out / f"{released.stem}.json"), {}
+    log.say(seed=seed, **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
     vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)

@@ -21,6 +21,7 @@ from experiments.labelling import (
     right,
     sources,
 )
+from experiments.together import MEMBERS, clusters_of
 
 from experiments import compact
 from recordwise.data import Rule
@@ -85,17 +86,32 @@ def test_the_papers_split_of_cifar10_moves_test_images_to_the_records(cifar10: F
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "svhn"])
 def test_committed_features_are_small_and_fit_their_labels(name: str):
-    learnt = [source for source in sources(name, FEATURES) if source.way != "pretrained" and source.rule is Rule.CLEAN]
-    files = [
-        path for source in learnt for path in FEATURES.glob(f"{source.stem}*.npz") if "pretrained" not in path.stem
-    ]
-    assert 0 < sum(path.stat().st_size for path in set(files)) <= 10_000_000
+    learnt = [path for path in FEATURES.glob(f"{name}*.npz") if "pretrained" not in path.stem]
+    assert 0 < sum(path.stat().st_size for path in learnt) <= 10_000_000
     for source in sources(name, FEATURES):
         for seed in source.seeds(FEATURES):
             features = read_features(source, seed, FEATURES)
             for part, vectors in features.vectors.items():
                 assert len(vectors) == len(features.labels[part])
                 assert np.isfinite(vectors).all()
+
+
+def test_seeds_side_by_side_are_what_the_script_makes_of_them(cifar10: Features):
+    together = read_features(Source(data="cifar10", way="together", rule=Rule.CLEAN), "all", FEATURES)
+    members = MEMBERS["cifar10"]["cifar10-together"]
+    assert np.array_equal(together.vectors["test"][:, : cifar10.vectors["test"].shape[1]], cifar10.vectors["test"])
+    made = clusters_of([compact.read(FEATURES / f"{member}.npz")[1] for member in members], None)
+    assert all(np.array_equal(made[part], together.clusters[part]) for part in compact.PARTS)
+
+
+def test_disputed_digits_go_where_their_agreed_neighbours_are():
+    rng = np.random.default_rng(0)
+    truth = {part: np.arange(200) % 10 for part in compact.PARTS}
+    images = {part: (10 * np.eye(10)[truth[part]] + rng.normal(size=(200, 10))).astype(np.float32) for part in truth}
+    wrong = [
+        {part: np.where(np.arange(200) < 20, shift, numbers) for part, numbers in truth.items()} for shift in (3, 4)
+    ]
+    assert all(np.array_equal(clusters_of(wrong, images)[part], truth[part]) for part in truth)
 
 
 def test_features_are_kept_to_a_percent_of_their_range(tmp_path: Path):
