@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.vision import Images, Log, load_images, purity
+from experiments.images import Images, load_images
+from experiments.measuring import Log, purity
 from recordwise.data import Rule
 from recordwise.encoders.steps import Compute
 from recordwise.queries.dti import Dti, Transform, assign, cluster_by_transformation

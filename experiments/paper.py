@@ -20,9 +20,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from experiments import compact, vision
+from experiments import compact
 from experiments.cifar10 import RECIPE as CIFAR10
+from experiments.images import Images, load_images
+from experiments.measuring import CLASSES, Log, measure, share
 from experiments.svhn import RECIPE as SVHN
+from experiments.vision import NEIGHBOURS
 from recordwise.data import Rule
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.self_supervised import channel_statistics, features_of
@@ -39,28 +42,26 @@ DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
 SEED = 12
 
 
-def compare_simclr(images: vision.Images, epochs: int, compute: Compute, log: vision.Log) -> None:
+def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> None:
     with log.timed("simclr"):
         backbone = simclr(images.public, SimClr(epochs=epochs), seed=SEED, compute=compute)
-    vision.measure(backbone, images, CIFAR10, compute, log, "simclr")
+    measure(backbone, images, compute, log, "simclr", mirror=CIFAR10.mirror)
 
 
-def teach(
-    stage: str, images: vision.Images, released: Path, epochs: int, compute: Compute, log: vision.Log, only: list[str]
-) -> None:
+def teach(stage: str, images: Images, released: Path, epochs: int, compute: Compute, log: Log, only: list[str]) -> None:
     """One student from nothing for each set of labels."""
     mean, deviation = channel_statistics(images.public)
     vectors = torch.from_numpy(compact.read(released.parent / "features.npz")[0]["public"]).to(compute.device)
-    neighbours = nearest(functional.normalize(vectors, dim=1), vision.NEIGHBOURS)
+    neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
         for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
             labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
             trusted = agreeing(labels, neighbours, CIFAR10.agreement)
-            targets = functional.one_hot(labels, vision.CLASSES).float()
+            targets = functional.one_hot(labels, CLASSES).float()
             with log.timed(name), fresh_weights(SEED):
                 if stage == "densenet":
                     body = DenseNet(mean=mean, deviation=deviation)
-                    network: nn.Module = Classifier(body, body.dim, vision.CLASSES)
+                    network: nn.Module = Classifier(body, body.dim, CLASSES)
                     settings = Supervised(epochs=epochs, view=WEAK_VIEW, rate=0.1)
                     weight = 0.5 + 0.5 * trusted.float()  # a label that its neighbours share counts twice
                     network = train(network, images.public, targets, weight, settings, seed=SEED, compute=compute)
@@ -72,9 +73,9 @@ def teach(
             said = features_of(network, images.test, compute, mirror=stage == "densenet").argmax(1)
             log.say(
                 **{
-                    f"{name}_trusted": vision.share(trusted, True),
-                    f"{name}_labels": vision.share(labels, images.public_labels),
-                    f"{name}_test": vision.share(said, images.test_labels),
+                    f"{name}_trusted": share(trusted, True),
+                    f"{name}_labels": share(labels, images.public_labels),
+                    f"{name}_test": share(said, images.test_labels),
                 }
             )
 
@@ -92,8 +93,8 @@ def main() -> None:
     compute = Compute(device=given.device, compile=torch.device(given.device).type == "cuda")
     torch.backends.cudnn.benchmark = True
     data = DATA[given.stage]
-    images = vision.load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
-    log = vision.Log(given.runs / f"paper-{given.stage}.json")
+    images = load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
+    log = Log(given.runs / f"paper-{given.stage}.json")
     if given.stage == "simclr":
         compare_simclr(images, given.epochs, compute, log)
     else:

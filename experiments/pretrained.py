@@ -22,7 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from experiments.cifar10 import RECIPE
-from experiments.vision import Images, Log, load_images, write_features
+from experiments.images import Images, load_images
+from experiments.measuring import Log
+from experiments.vision import write_features
 from recordwise.data import Rule
 from recordwise.encoders.pretrained import pretrained
 from recordwise.encoders.steps import Compute

@@ -7,27 +7,25 @@ Everything here needs a GPU to run in full and touches no private label: `repres
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.provenance import hardware, versions
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments import compact
-from recordwise.data import Rule, load, parts_of
+from experiments.images import Images, load_arrays, load_images
+from experiments.measuring import CLASSES, Log, directions, made_by, measure, measure_clusters, purity, share
+from recordwise.data import Rule
 from recordwise.encoders.resnet import Classifier, ResNet
 from recordwise.encoders.saved import load_weights, save_weights
 from recordwise.encoders.self_supervised import Byol, Pretraining, channel_statistics, features_of
-from recordwise.encoders.spherical import nearest, spherical_kmeans
+from recordwise.encoders.spherical import nearest
 from recordwise.encoders.steps import Compute, fresh_weights
 from recordwise.queries.consensus import consensus
 from recordwise.queries.scan import Scan, scan
@@ -36,7 +34,6 @@ from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
 from recordwise.students.supervised import Supervised, train
 
 NEIGHBOURS = 20
-CLASSES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,51 +60,6 @@ class Recipe:
     dims: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Images:
-    """The three parts on the device: (n, channels, height, width) uint8. True labels are for measuring only."""
-
-    public: Tensor
-    private: Tensor
-    test: Tensor
-    public_labels: Tensor
-    private_labels: Tensor
-    test_labels: Tensor
-
-    @property
-    def parts(self) -> dict[str, Tensor]:
-        return {"public": self.public, "private": self.private, "test": self.test}
-
-
-def to_device(samples: NDArray[np.uint8], compute: Compute) -> Tensor:
-    """(n, height, width) or (n, height, width, channels) bytes, channels first."""
-    images = torch.from_numpy(np.ascontiguousarray(samples))
-    images = images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
-    return images.contiguous().to(compute.device)
-
-
-class Log:
-    """What happened when: printed as it goes, kept as JSON."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.began = path, time.time()
-        self.facts: dict[str, object] = json.loads(path.read_text()) if path.exists() else {}
-
-    def say(self, **facts: object) -> None:
-        self.facts.update(facts)
-        print(f"[{time.time() - self.began:7.1f}s] " + " ".join(f"{k}={v}" for k, v in facts.items()), flush=True)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.facts, indent=1))
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        started = time.time()
-        yield
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        self.say(**{f"{name}_seconds": round(time.time() - started, 1)})
-
-
 def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, folder: Path) -> None:
     """Learn features and clusters from the pool; leave weights, compact features and measurements in `folder`.
 
@@ -123,11 +75,11 @@ def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, fo
         log,
     )
     if recipe.scan is None:
-        measure(backbone, images, recipe, compute, log, "byol")
+        measure(backbone, images, compute, log, "byol", mirror=recipe.mirror)
         write_features(backbone, None, images, recipe, compute, folder)
     else:
         network = _cluster(backbone, images, recipe, seed, compute, log, folder)
-        measure(network.backbone, images, recipe, compute, log, "final")
+        measure(network.backbone, images, compute, log, "final", mirror=recipe.mirror)
         write_features(network.backbone, network, images, recipe, compute, folder)
     log.say(finished=True)
 
@@ -180,7 +132,7 @@ def _cluster(
     empty, settings, dim = empty_classifier(images, recipe, compute), recipe.scan, 8 * recipe.byol.width
 
     def first() -> nn.Module:
-        neighbours = nearest(directions(backbone, images.public, recipe, compute), NEIGHBOURS)
+        neighbours = nearest(directions(backbone, images.public, compute, mirror=recipe.mirror), NEIGHBOURS)
         with log.timed("scan"):
             return scan(
                 backbone, dim, images.public, neighbours, settings,
@@ -188,10 +140,10 @@ def _cluster(
             )  # fmt: skip
 
     network = kept(folder / "scan.safetensors", empty, first, log)
-    measure_clusters(network, images, recipe, compute, log, "scan")
+    measure_clusters(network, images, compute, log, "scan", mirror=recipe.mirror)
     for round_ in range(1, recipe.rounds + 1):
         clusters = features_of(network, images.public, compute, mirror=recipe.mirror).argmax(1)
-        near = nearest(directions(network.backbone, images.public, recipe, compute), NEIGHBOURS)
+        near = nearest(directions(network.backbone, images.public, compute, mirror=recipe.mirror), NEIGHBOURS)
         trusted = agreeing(clusters, near, recipe.agreement)
         network = sharpened(
             backbone, images, clusters, trusted, recipe,
@@ -223,7 +175,7 @@ def sharpened(
             )  # fmt: skip
 
     network: Classifier = kept(path, empty_classifier(images, recipe, compute), make, log)
-    measure_clusters(network, images, recipe, compute, log, path.stem)
+    measure_clusters(network, images, compute, log, path.stem, mirror=recipe.mirror)
     return network
 
 
@@ -247,59 +199,9 @@ def agree(
         backbone, images, clusters, torch.from_numpy(found.unanimous).to(compute.device), recipe,
         seed=seed + 100, compute=compute, log=log, path=out / "agreed.safetensors",
     )  # fmt: skip
-    measure(network.backbone, images, recipe, compute, log, "final")
+    measure(network.backbone, images, compute, log, "final", mirror=recipe.mirror)
     write_features(network.backbone, network, images, recipe, compute, out)
     log.say(finished=True)
-
-
-def made_by(compute: Compute) -> dict[str, object]:
-    """Versions and hardware, for the results."""
-    gpu = torch.cuda.get_device_properties(0) if compute.on_gpu else None
-    return {
-        "versions": versions("torch", "numpy"),
-        "hardware": {"processor": gpu.name, "memory_gib": gpu.total_memory >> 30} if gpu else hardware(),
-    }
-
-
-def directions(network: nn.Module, images: Tensor, recipe: Recipe, compute: Compute) -> Tensor:
-    """Features on the unit sphere."""
-    return functional.normalize(features_of(network, images, compute, mirror=recipe.mirror), dim=1)
-
-
-def measure(network: nn.Module, images: Images, recipe: Recipe, compute: Compute, log: Log, name: str) -> None:
-    """How well the true labels lie in these features: k-NN accuracy, and purity of k-means clusters."""
-    seen = {part: directions(network, pixels, recipe, compute) for part, pixels in images.parts.items()}
-    found = {f"{name}_knn_test": round(knn_accuracy(seen["public"], images.public_labels, seen["test"], images), 4)}
-    for clusters in (10, 40, 100, 500):
-        generator = compute.generator(clusters)
-        groups = spherical_kmeans(seen["public"], clusters, generator, restarts=5 if clusters < 100 else 1)
-        found[f"{name}_purity{clusters}"] = round(purity(groups.assignment, images.public_labels), 4)
-    log.say(**found)
-
-
-def measure_clusters(network: nn.Module, images: Images, recipe: Recipe, compute: Compute, log: Log, name: str) -> None:
-    """Purity of the network's own clusters on pool and test."""
-    found = {}
-    for part, labels in (("public", images.public_labels), ("test", images.test_labels)):
-        clusters = features_of(network, images.parts[part], compute, mirror=recipe.mirror).argmax(1)
-        found[f"{name}_{part}"] = round(purity(clusters, labels), 4)
-    log.say(**found)
-
-
-def knn_accuracy(bank: Tensor, bank_labels: Tensor, asked: Tensor, images: Images, count: int = 20) -> float:
-    right = 0
-    for start in range(0, len(asked), 2000):
-        alike, index = (asked[start : start + 2000] @ bank.T).topk(count, dim=1)
-        votes = functional.one_hot(bank_labels[index], CLASSES) * (alike / 0.1).exp()[..., None]
-        right += int((votes.sum(1).argmax(1) == images.test_labels[start : start + 2000]).sum())
-    return right / len(asked)
-
-
-def purity(clusters: Tensor, labels: Tensor) -> float:
-    """Share of points whose label is the most frequent one of their cluster: label accuracy without noise."""
-    table = torch.zeros(int(clusters.max()) + 1, CLASSES, device=labels.device)
-    table.index_put_((clusters, labels), torch.ones(len(labels), device=labels.device), accumulate=True)
-    return float(table.max(1).values.sum()) / len(labels)
 
 
 def write_features(
@@ -308,7 +210,7 @@ def write_features(
     """Compact features and cluster numbers, for `experiments.labelling` and for other seeds to agree with."""
     features, numbers = {}, {}
     for part, pixels in images.parts.items():
-        features[part] = directions(backbone, pixels, recipe, compute).cpu().numpy()
+        features[part] = directions(backbone, pixels, compute, mirror=recipe.mirror).cpu().numpy()
         if clusters is not None:
             said = features_of(clusters, pixels, compute, mirror=recipe.mirror).argmax(1)
             numbers[part] = said.cpu().numpy()
@@ -365,11 +267,6 @@ def teach(
             np.savez_compressed(out / f"{released.stem}-answers.npz", **answers)
 
 
-def share(found: Tensor, wanted: Tensor | bool) -> float:
-    """How often two answers are the same."""
-    return round(float((found == wanted).float().mean()), 4)
-
-
 def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: int, compute: Compute) -> Tensor:
     """What M3, M5 and M7, taught the student's answers to the pool by their sureness, vote for on the test images."""
     plain = replace(compute, compile=False)
@@ -390,34 +287,6 @@ def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
             log.say(epoch=epoch + 1, value=round(value, 4))
 
     return tell
-
-
-def load_arrays(name: str, rule: Rule, cache: Path) -> dict[str, NDArray[np.uint8]]:
-    """A split of a named data set, decoded once and then read from `cache`."""
-    if not cache.exists():
-        parts = parts_of(load(name), rule)
-        arrays = {}
-        for part in ("public", "private", "test"):
-            arrays[part] = getattr(parts, part).samples
-            arrays[f"{part}_labels"] = np.asarray(getattr(parts, part).labels).astype(np.uint8)
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        partial = cache.with_suffix(".part.npz")
-        np.savez(partial, **arrays)
-        partial.rename(cache)
-    with np.load(cache) as file:
-        return dict(file)
-
-
-def load_images(name: str, rule: Rule, cache: Path, compute: Compute, limit: int | None = None) -> Images:
-    """Images and labels on the device."""
-    arrays = load_arrays(name, rule, cache)
-    return Images(
-        **{part: to_device(arrays[part][:limit], compute) for part in ("public", "private", "test")},
-        **{
-            part: torch.from_numpy(arrays[part][:limit]).long().to(compute.device)
-            for part in ("public_labels", "private_labels", "test_labels")
-        },
-    )
 
 
 def main(name: str, recipe: Recipe, small: Recipe, paper: Recipe | None = None) -> None:

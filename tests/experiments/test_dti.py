@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from experiments.dti import cluster, settings
-from experiments.vision import Images
+from experiments.images import Images
 
 from recordwise.encoders.steps import Compute
 from recordwise.queries.dti import Transform

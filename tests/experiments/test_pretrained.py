@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from experiments.cifar10 import RECIPE
+from experiments.images import Images
 from experiments.pretrained import represent
-from experiments.vision import Images
 from torch import nn
 
 from experiments import compact

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from experiments.vision import Images, Recipe, agree, purity, represent, teach, to_device
+from experiments.images import Images
+from experiments.measuring import purity
+from experiments.vision import Recipe, agree, represent, teach
 
 from experiments import cifar10, compact, mnist, svhn
 from recordwise.encoders.saved import digest_of
@@ -21,7 +23,7 @@ def noise(channels: int, side: int) -> Images:
 
     def part(count: int) -> tuple[torch.Tensor, torch.Tensor]:
         shape = (count, side, side) if channels == 1 else (count, side, side, channels)
-        images = to_device(rng.integers(0, 256, shape, dtype=np.uint8), CPU)
+        images = CPU.images(rng.integers(0, 256, shape, dtype=np.uint8))
         return images, torch.from_numpy(rng.integers(0, 10, count))
 
     (public, public_labels), (private, private_labels), (test, test_labels) = part(520), part(20), part(20)

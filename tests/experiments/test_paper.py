@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from experiments.images import Images
+from experiments.measuring import Log
+from experiments.paper import compare_simclr, teach
+
+from experiments import compact, paper
+from recordwise.encoders.simclr import SimClr
+from recordwise.encoders.steps import Compute
+from recordwise.students.densenet import DenseNet
+from recordwise.students.mixmatch import MixMatch
+from recordwise.students.wide_resnet import WideResNet
+
+CPU = Compute(device="cpu")
+
+
+@pytest.fixture
+def images() -> Images:
+    rng = np.random.default_rng(0)
+    numbers = torch.arange(600) % 10
+    pixels = {part: CPU.images(rng.integers(0, 256, (600, 8, 8, 3), dtype=np.uint8)) for part in compact.PARTS}
+    return Images(**pixels, **{f"{part}_labels": numbers for part in compact.PARTS})
+
+
+@pytest.mark.parametrize("stage", ["densenet", "mixmatch"])
+def test_the_papers_students_learn_released_labels(
+    stage: str, images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(paper, "DenseNet", functools.partial(DenseNet, growth=2, layers=(1, 1)))
+    monkeypatch.setattr(paper, "WideResNet", functools.partial(WideResNet, depth=10, factor=1))
+    monkeypatch.setattr(paper, "MixMatch", lambda **given: MixMatch(**{**given, "batch": 32}))
+    labels = np.arange(600) % 10
+    labels[::3] = 0  # a third of the labels are wrong, and their neighbours say so
+    vectors = {part: np.eye(10, dtype=np.float32)[np.arange(600) % 10] for part in compact.PARTS}
+    compact.write(tmp_path / "features.npz", vectors, {}, dims=9)
+    np.savez(tmp_path / "released.npz", **{"one/labels": labels, "two/labels": labels})
+    log = Log(tmp_path / "paper.json")
+    teach(stage, images, tmp_path / "released.npz", 1, CPU, log, ["one"])
+    facts = json.loads((tmp_path / "paper.json").read_text())
+    assert 0 <= facts["one_test"] <= 1
+    assert facts["one_labels"] == pytest.approx(0.7, abs=0.01)
+    assert 0 < facts["one_trusted"] < 1
+    assert "two_test" not in facts
+
+
+def test_simclr_is_measured_as_our_features_are(images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "SimClr", functools.partial(SimClr, width=2, hidden=8, projection=4, batch=64))
+    compare_simclr(images, 1, CPU, Log(tmp_path / "paper.json"))
+    assert {"simclr_knn_test", "simclr_purity10", "simclr_purity500"} <= json.loads(
+        (tmp_path / "paper.json").read_text()
+    ).keys()
