@@ -31,7 +31,7 @@ FEATURES = HERE / "features"
 
 @pytest.fixture(scope="module")
 def mnist() -> Features:
-    return read_features(Source(data="mnist", way="", rule=Rule.CLEAN), "12", FEATURES)
+    return read_features(Source(data="mnist", way="together", rule=Rule.CLEAN), "all", FEATURES)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,12 @@ def cifar10() -> Features:
 def committed(features: Features, setting: Setting) -> tuple[float, float]:
     """Label and test accuracy of the first draw, as they stand in the repository."""
     rows = json.loads((HERE / "results" / f"{features.source.data}.json").read_text())
-    wanted = {"setting": setting.name, "student": "linear", "split": str(features.source.rule)}
+    wanted = {
+        "setting": setting.name,
+        "student": "linear",
+        "split": str(features.source.rule),
+        "way": features.source.way or "alone",
+    }
     row = next(row for row in rows if wanted.items() <= row.items() and f"{features.seed}/0" in row["seeds"])
     at = row["seeds"].index(f"{features.seed}/0")
     return row["label_accuracy"][at], row["test_accuracy"][at]
