@@ -18,9 +18,9 @@ from recordwise.arrays import Bools, Ints
 Floats = NDArray[np.float64]
 
 CHAINS = 64
-SHARES = np.linspace(0.1, 1.0, 10)  # of records that have their query's class for sure: every value equally likely
+SHARES = np.linspace(0.3, 1.0, 8)  # of records that have their query's class for sure: every value equally likely
 HOTTEST = 6.0  # a walk begins at this temperature, and is down to one in the middle
-STEPS_PER_SHARE = 25
+STRIDE = 25  # steps between draws of the share, and between counts
 SUREST = 1 - 1e-6  # no answer is taken to be beyond doubt, whatever epsilon is
 
 
@@ -57,33 +57,39 @@ class Answered:
     def log_likelihood(self, lean: Floats) -> Floats:
         """(...) of all answers, if records' cells lean to the sets by (..., d): share inside less share outside."""
         tilt = min(self.gap, SUREST) * lean
-        return np.asarray(np.log1p(tilt) @ self.yes + np.log1p(-tilt) @ (self.asked - self.yes))
+        yes, no = self.yes.astype(np.float64), (self.asked - self.yes).astype(np.float64)
+        return np.asarray(np.log1p(tilt) @ yes + np.log1p(-tilt) @ no)
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """A sample of assignments, and what the steps to it came by.
+    """A sample of assignments, and what was counted on the way to it.
 
     Attributes:
       assignments: (CHAINS, C) the class of each query, where the chains stand.
       shares: (CHAINS,) where they stand in SHARES.
-      best: (C,) the likeliest assignment that was met.
       chances: (C, C) how often each query had each class in the second half of the walk.
       share: The mean share in the second half of the walk.
     """
 
     assignments: Ints
     shares: Ints
-    best: Ints
     chances: Floats
     share: float
+
+    @property
+    def best(self) -> Ints:
+        """(C,) the assignment with the most pairs right, as far as it is known: the Hungarian one of the chances."""
+        from scipy.optimize import linear_sum_assignment
+
+        return np.asarray(linear_sum_assignment(self.chances, maximize=True)[1], dtype=np.int64)
 
 
 def anywhere(num_classes: int, rng: np.random.Generator) -> Walk:
     """Before any answer: all assignments are equally likely."""
     assignments = rng.permuted(np.tile(np.arange(num_classes), (CHAINS, 1)), axis=1)
     even = np.full((num_classes, num_classes), 1 / num_classes)
-    return Walk(assignments, np.arange(CHAINS) % len(SHARES), assignments[0], even, float(SHARES.mean()))
+    return Walk(assignments, np.arange(CHAINS) % len(SHARES), even, float(SHARES.mean()))
 
 
 def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator) -> Walk:
@@ -102,8 +108,7 @@ def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator
         return answered.log_likelihood(everywhere + share[..., None] * (own - everywhere))
 
     now = likelihood(own, SHARES[shares])
-    best, found = -np.inf, assignments[0].copy()
-    counts, share_sum, counted = np.zeros((num_classes, num_classes)), 0.0, 0
+    counts, met = np.zeros((num_classes, num_classes)), []
     for step in range(steps):
         temperature = max(1.0, HOTTEST * (1 - 2 * step / steps))
         one = rng.integers(num_classes, size=CHAINS)
@@ -114,16 +119,14 @@ def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator
         taken = np.flatnonzero(np.log(rng.random(CHAINS)) < (then - now) / temperature)
         assignments[taken, one[taken]], assignments[taken, other[taken]] = b[taken], a[taken]
         own[taken], now[taken] = moved[taken], then[taken]
-        if now.max() > best:
-            best, found = float(now.max()), assignments[now.argmax()].copy()
-        if step % STEPS_PER_SHARE == 0:
+        if step % STRIDE == 0:
             every = likelihood(own[:, None], np.broadcast_to(SHARES, (CHAINS, len(SHARES))))
             shares = (every / temperature + rng.gumbel(size=every.shape)).argmax(axis=1)
             now = every[chains, shares]
-        if 2 * step >= steps:
-            np.add.at(counts, (np.arange(num_classes), assignments), 1)
-            share_sum, counted = share_sum + float(SHARES[shares].mean()), counted + 1
-    return Walk(assignments, shares, found, counts / max(1, counted * CHAINS), share_sum / max(1, counted))
+            if 2 * step >= steps:
+                np.add.at(counts, (np.arange(num_classes), assignments), 1)
+                met.append(SHARES[shares].mean())
+    return Walk(assignments, shares, counts / (len(met) * CHAINS), float(np.mean(met)))
 
 
 def next_sets(assignments: Ints, count: int, rng: np.random.Generator) -> Bools:
