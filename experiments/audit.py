@@ -22,6 +22,7 @@ from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.local import Questions
 from recordwise.protocols.local.parameters import MECHANISMS
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
@@ -48,6 +49,8 @@ def protocols(ballot: Ballot) -> list[Protocol[Any]]:
             ShuffleMulti(**common, epsilon=EPSILON, delta=DELTA, senders=SENDERS),
         ]
     one_vote = ballot.cells_per_record == 1
+    if one_vote:
+        every.append(Questions(ballot=ballot, epsilon=EPSILON))
     for name, kind in MECHANISMS.items():
         if name != "subset-selection" or one_vote:
             every += [

@@ -38,7 +38,7 @@ from recordwise.planner import recommend_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralMatching
 from recordwise.protocols.distributed import DistributedLaplace
-from recordwise.protocols.local import Collision, RandomizedResponse
+from recordwise.protocols.local import Collision, Questions, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.terms import Terms
@@ -67,6 +67,7 @@ PROTOCOLS: dict[str, Make] = {  # from a ballot, an epsilon and the public numbe
         ballot=ballot, epsilon=epsilon, delta=Fraction(str(DELTA)), senders=n
     ),
     "local-collision": lambda ballot, epsilon, n: Collision(ballot=ballot, epsilon=epsilon),
+    "local-questions": lambda ballot, epsilon, n: Questions(ballot=ballot, epsilon=epsilon),
     "local-rr": lambda ballot, epsilon, n: RandomizedResponse(ballot=ballot, epsilon=epsilon),
 }
 
@@ -174,9 +175,14 @@ def headline(features: Features) -> list[Setting]:
         *(Setting(s=40, epsilon=e) for e in (0.1, 0.04, 0.01)),
         Setting(s=100, epsilon=0.01),
         *(Setting(s=few, epsilon=e) for e in (0.01, 0.005, 0.004)),
-        *(Setting(s=few, epsilon=0.4, protocol=protocol) for protocol in ("local-rr", "local-collision")),
+        *(Setting(s=few, epsilon=0.4, protocol=protocol) for protocol in local_protocols(few)),
         *(Setting(s=few, epsilon=e, protocol="central-matching") for e in (0.01, 0.005, 0.004) if few == CLASSES),
     ]
+
+
+def local_protocols(s: int) -> tuple[str, ...]:
+    """The local protocols; questions in waves only where clusters are asked about."""
+    return ("local-rr", "local-collision", *(["local-questions"] if s == CLASSES else []))
 
 
 def grid(features: Features) -> list[Setting]:
@@ -196,7 +202,7 @@ def grid(features: Features) -> list[Setting]:
     matched = [Setting(s=few, epsilon=e, protocol="central-matching") for e in epsilons[3:] if few == CLASSES]
     local = [
         Setting(s=few, epsilon=e, protocol=protocol)
-        for protocol in ("local-rr", "local-collision")
+        for protocol in local_protocols(few)
         for e in (0.01, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     ]
     between = [

@@ -113,7 +113,7 @@ def plan(
         num_classes=classes,
         labels_per_record=labels,
         num_queries=queries,
-        votes_per_record=votes or (1, 2),
+        votes_per_record=votes or None,
         purity=purity,
         pool_size=pool,
     )

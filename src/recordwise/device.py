@@ -46,6 +46,11 @@ class Task:
     max_distance: float = float("inf")
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, LocalMechanism):
+            raise InvalidInput(
+                f"a device sends one message, and questions in waves are not carried yet: mechanism must be one of "
+                f"{tuple(parameters.MECHANISMS)}, got {type(self.mechanism).__name__}"
+            )
         object.__setattr__(self, "queries", as_vectors("queries", self.queries))
         if len(self.queries) != self.mechanism.ballot.num_queries:
             raise InvalidInput(f"queries must be {self.mechanism.ballot.num_queries}, got {len(self.queries)}")

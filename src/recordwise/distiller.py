@@ -36,6 +36,7 @@ from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, Normal, SystemNoise
 from recordwise.progress import Progress, Silent
 from recordwise.protocols.central import CentralLaplace, CentralMatching, CentralPermuteAndFlip
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.packed import pack, unpack
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
@@ -50,7 +51,7 @@ from recordwise.records import (
     with_abstainers,
 )
 from recordwise.students import class_probabilities, student_from, teach
-from recordwise.tally import Choices, Matched, Release, Tally
+from recordwise.tally import Assigned, Choices, Matched, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
 
@@ -473,4 +474,7 @@ def _nothing(protocol: Protocol[Any]) -> Release:
         return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
     if isinstance(protocol, CentralMatching):
         return Matched(ballot, promise, np.arange(ballot.num_queries), protocol.scale)
+    if isinstance(protocol, Questions):
+        even = np.full((ballot.num_queries, ballot.num_classes), 1 / ballot.num_classes)
+        return Assigned(ballot, promise, np.arange(ballot.num_queries), even, 1 / ballot.num_classes)
     return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))

@@ -28,12 +28,13 @@ from recordwise.protocols.central import (
     CentralPermuteAndFlip,
     ExactCounts,
 )
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.terms import MATCHING, Terms
+from recordwise.protocols.terms import ONE_EACH, QUESTIONS, Terms
 from recordwise.queries import KMeansQueries
 from recordwise.streams import stream
 from recordwise.tally import Release, Tally
-from recordwise.votes import Ballot, nearest_queries
+from recordwise.votes import Ballot, Votes, nearest_queries
 
 PURITY, AT = 0.9, 10  # the guess when nobody makes one: clusters 90 % pure at ten queries per class
 # Of the made-up world: dimensions, bell curves in all (at least four to a class), and how far apart those of one class
@@ -138,15 +139,17 @@ def plan(
     num_classes: int,
     labels_per_record: int = 1,
     num_queries: Sequence[int] | None = None,
-    votes_per_record: Sequence[int] = (1, 2),
+    votes_per_record: Sequence[int] | None = None,
     purity: float = PURITY,
     at_queries: int | None = None,
     pool_size: int = POOL,
     seed: int = 0,
 ) -> Plan:
     """Predictions for each s and k asked about; recommended is the most accurate."""
+    if votes_per_record is None:
+        votes_per_record = (1,) if terms.mechanism == QUESTIONS else (1, 2)
     if num_queries is None:
-        sizes: Sequence[int] = [num_classes] if terms.mechanism == MATCHING else _candidates(num_classes, pool_size)
+        sizes: Sequence[int] = [num_classes] if terms.mechanism in ONE_EACH else _candidates(num_classes, pool_size)
     else:
         sizes = num_queries
     predictions = []
@@ -184,6 +187,8 @@ def recommend_queries(
     terms: Terms, *, num_records: int, pool_size: int, num_classes: int, votes_per_record: int, labels_per_record: int
 ) -> int:
     """How many queries to ask when nobody says; the guesses behind it are the planner's defaults."""
+    if terms.mechanism in ONE_EACH:
+        return num_classes
     found = plan(
         terms,
         num_records=num_records,
@@ -268,6 +273,8 @@ def _release(protocol: Protocol[Any], counts: Ints, num_records: int, noise: Noi
     """A release of made-up counts, with the protocol's own noise; records have one label each in the made-up world."""
     if isinstance(protocol, CentralPermuteAndFlip | CentralMatching):
         return protocol.server([ExactCounts(counts)], noise)
+    if isinstance(protocol, Questions):
+        return protocol.server([protocol.client(_voters(protocol.ballot, counts), noise)], noise)
     ballot = replace(protocol.ballot, labels_per_record=1)
     promise = replace(protocol.guarantee, private=False)
     if isinstance(protocol, CentralLaplace | CentralGaussian):
@@ -276,3 +283,9 @@ def _release(protocol: Protocol[Any], counts: Ints, num_records: int, noise: Noi
     std = protocol.noise_std(num_records)
     drawn = std * ndtri((noise.words(counts.size) + 0.5) / 2**64).reshape(counts.shape)
     return Tally(ballot, promise, counts + drawn, Normal(std))
+
+
+def _voters(ballot: Ballot, counts: Ints) -> Votes:
+    """Records that cast one vote each and together these counts."""
+    queries, labels = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), ballot.num_classes)
+    return Votes(ballot, queries[:, None].astype(np.int32), labels[:, None].astype(np.int32))

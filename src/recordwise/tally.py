@@ -56,4 +56,22 @@ class Matched(Choices):
     """
 
 
-Release = Tally | Choices
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """One class per query, all different, and how likely each class is for each query; safe to publish.
+
+    Attributes:
+      chosen: (s,) classes, s = C.
+      chances: (s, C) probability of each label, every row a distribution, under the model by which it was chosen.
+      purity: The expected share of a query's records that carry its label.
+    """
+
+    ballot: Ballot
+    guarantee: Guarantee
+    chosen: NDArray[np.int64]
+    chances: NDArray[np.float64]
+    purity: float
+
+
+Undecoded = Tally | Choices  # what labels are yet to be inferred from
+Release = Undecoded | Assigned

@@ -28,6 +28,8 @@ from twins import (
     ImpatientShuffler,
     OneSidedResponse,
     OptimisticShuffle,
+    OutspokenQuestions,
+    RepeatedQuestions,
     SecretlyHalfScaleFlip,
     SecretlyHalfScaleLaplace,
     SecretlyHalfScaleMatching,
@@ -49,6 +51,7 @@ from recordwise.protocols.local import (
     Collision,
     Concatenation,
     LocalMechanism,
+    Questions,
     RandomizedResponse,
     Separation,
     SubsetSelection,
@@ -131,6 +134,15 @@ def test_subset_selection_passes_and_its_claim_is_tight() -> None:
     assert 0.4 < result.best("sampled") < 1
 
 
+@pytest.mark.parametrize("size", [2, 10])
+def test_questions_pass_and_their_claim_is_tight(size: int) -> None:
+    ballot = Ballot(num_queries=size, num_classes=size)
+    result = check(Questions(ballot=ballot, epsilon=Fraction(1)), trials=40_000)
+    assert not result.violated
+    assert result.best("exact") == pytest.approx(1, rel=1e-9)
+    assert 0.4 < result.best("sampled") < 1
+
+
 @pytest.mark.parametrize("mechanism", ["collision", "randomized-response", "unary-encoding", "subset-selection"])
 def test_one_message_per_sender_passes(mechanism: str) -> None:
     ballot = Ballot(num_queries=4, num_classes=3)
@@ -173,6 +185,8 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (HalfDeviationGaussian(ballot=SMALL, rho=GAUSSIAN.rho, delta=DELTA), {"exact"}, 20_000),
     (OneSidedResponse(**LAPLACE), {"exact", "sampled"}, 20_000),
     (OneSidedResponse(ballot=LARGE, epsilon=Fraction(1)), {"exact", "sampled"}, 20_000),
+    (OutspokenQuestions(**LAPLACE), {"exact", "sampled"}, 20_000),
+    (RepeatedQuestions(**LAPLACE), {"sampled"}, 20_000),
     (ForgetfulUnaryEncoding(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (CrowdedCollision(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (ThinShares(**SHARES), {"sampled"}, 20_000),

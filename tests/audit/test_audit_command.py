@@ -31,6 +31,7 @@ def run(*arguments: str) -> tuple[int, str]:
     "arguments",
     [
         "--trust local --mechanism collision --epsilon 1 --queries 10 --classes 10 --votes 1",
+        "--trust local --mechanism questions --epsilon 1 --queries 4 --classes 4 --votes 1",
         "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip --queries 4 --classes 3 --votes 2",
         "--epsilon 0.5 --neighbours add-remove --mechanism matching --queries 4 --classes 4 --votes 2",
         "--epsilon 1 --delta 1e-5 --mechanism gaussian",

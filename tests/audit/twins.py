@@ -30,7 +30,15 @@ from recordwise.protocols.central import (
     ExactCounts,
 )
 from recordwise.protocols.distributed import DistributedLaplace, ModularSum, Share
-from recordwise.protocols.local import Answers, Collision, LocalMechanism, RandomizedResponse, UnaryEncoding
+from recordwise.protocols.local import (
+    Answers,
+    Collision,
+    LocalMechanism,
+    Questions,
+    RandomizedResponse,
+    Respondents,
+    UnaryEncoding,
+)
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.local.parameters import MECHANISMS
@@ -119,6 +127,28 @@ class OneSidedResponse(RandomizedResponse):
     def indicator(self) -> Indicator:
         kept = exp(self.epsilon / self.ballot.cells_per_record)
         return Indicator(hit=kept / (kept + 1), miss=1 / (kept + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutspokenQuestions(Questions):
+    """Flips too rarely: the odds of a true answer are e^(2·epsilon)."""
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        return Questions(ballot=self.ballot, epsilon=2 * self.epsilon).indicator
+
+
+class TalkativeRespondents(Respondents):
+    def _take_turns(self, rows: Any) -> None:
+        """Answers as often as it is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedQuestions(Questions):
+    """Every answer is as private as it says, and records give a second one."""
+
+    def client(self, votes: Votes, noise: Noise) -> Respondents:
+        return TalkativeRespondents(votes, self.indicator, noise)
 
 
 @dataclass(frozen=True, kw_only=True)

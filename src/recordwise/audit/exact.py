@@ -22,6 +22,7 @@ from recordwise.protocols.local import (
     Collision,
     Concatenation,
     LocalMechanism,
+    Questions,
     RandomizedResponse,
     Separation,
     SubsetSelection,
@@ -100,6 +101,14 @@ def _(protocol: RandomizedResponse | UnaryEncoding, pair: Pair, parties: int | N
     down = max(math.log(miss / hit), math.log((1 - miss) / (1 - hit)))
     gained, lost = _gained_and_lost(protocol, pair)
     return max(gained * up + lost * down, gained * down + lost * up), "all settings of the bits that differ"
+
+
+@exact_epsilon.register
+def _(protocol: Questions, pair: Pair, parties: int | None) -> Exact:
+    hit, miss = float(protocol.indicator.hit), float(protocol.indicator.miss)
+    other = miss if pair.after and pair.after.cells(protocol.ballot) else 0.5  # who abstains tosses a fair coin
+    worst = max(abs(math.log(hit / other)), abs(math.log((1 - hit) / (1 - other))))
+    return worst, "both answers, to a question that tells the two apart"
 
 
 @exact_epsilon.register

@@ -24,6 +24,7 @@ from recordwise.protocols.central import CentralGaussian, CentralLaplace, Centra
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.tally import Tally
@@ -100,6 +101,23 @@ def _(
         some = repeated(_data(protocol.ballot, side), count)
         parts.append(_message_scores(protocol, protocol.client(some, noise).bodies, pair))
     return np.concatenate(parts)
+
+
+@scores.register
+def _(protocol: Questions, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Floats:
+    """Every record is asked whether its cell is the first one's: its answers, all that it gives, are a view.
+
+    A second question must be refused; where it is answered, both answers count.
+    """
+    clients = protocol.client(repeated(_data(protocol.ballot, side), trials), noise)
+    question, everyone = table(protocol.ballot, pair.before)[None] > 0, np.arange(trials)
+    told = np.zeros(trials)
+    for _ in range(2):
+        try:
+            told += clients.answer(everyone, question, np.zeros(trials, dtype=np.int64))
+        except ProtocolFault:
+            break
+    return told[:, None]
 
 
 def _message_scores(local: LocalMechanism, bodies: NDArray[np.uint8], pair: Pair) -> Floats:

@@ -25,7 +25,7 @@ from recordwise.privacy.guarantee import Trust
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.terms import MULTI_MESSAGE, Terms
+from recordwise.protocols.terms import MULTI_MESSAGE, QUESTIONS, Terms
 from recordwise.queries import Queries
 from recordwise.tally import Release
 from recordwise.till import Till
@@ -63,6 +63,8 @@ class Company:
     def protocols(self, terms: Terms, ballot: Ballot) -> tuple[Protocol[Any], ...]:
         """The protocols of `terms`, for silos of which some may vanish."""
         least, most = self.records
+        if terms.mechanism == QUESTIONS:
+            raise InvalidInput("mechanism must send one message per record: questions in waves are not carried yet")
         if terms.trust is Trust.SHUFFLE:
             if terms.mechanism == MULTI_MESSAGE:
                 raise InvalidInput("mechanism must send one message per record to be shuffled between silos")

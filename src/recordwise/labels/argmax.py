@@ -11,10 +11,10 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Choices, Release
+from recordwise.tally import Choices, Undecoded
 
 
-def decode_argmax(release: Release, facts: Facts) -> Labels:
+def decode_argmax(release: Undecoded, facts: Facts) -> Labels:
     """Hard labels from single queries; the released class itself when there are no counts.
 
     The confidence assumes nothing about the counts: had every table of counts been equally likely, the label would be

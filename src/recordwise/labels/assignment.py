@@ -14,13 +14,13 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import evidence
 from recordwise.labels.soft import soft_labels
-from recordwise.tally import Release
+from recordwise.tally import Undecoded
 
 EXACT_UP_TO = 14  # classes: 2^14 subsets
 ROUNDS = 200
 
 
-def decode_assignment(release: Release, facts: Facts) -> Labels:
+def decode_assignment(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once; needs s = C."""
     known = evidence(release, facts)
     num_queries, num_classes = known.log_likelihood.shape

@@ -9,6 +9,7 @@ import numpy as np
 from recordwise.arrays import Floats, Ints
 from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import decode_argmax
+from recordwise.labels.assigned import decode_assigned
 from recordwise.labels.assignment import decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import decode_field
@@ -17,11 +18,11 @@ from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.labels.smoothing import decode_smoothing
-from recordwise.tally import Choices, Matched, Release
+from recordwise.tally import Assigned, Choices, Matched, Release, Undecoded
 
 AUTO = "auto"
 
-Decoder = Callable[[Release, Facts], Labels]
+Decoder = Callable[[Undecoded, Facts], Labels]
 
 _DECODERS: dict[str, Decoder] = {
     "argmax": decode_argmax,
@@ -54,8 +55,8 @@ def decode(
       graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
       decoder: One of DECODERS; "auto" is the field, or the matching when there are as many queries as classes
         (docs/concepts/decoding.md has the evidence), or the assignment when they were matched in the release itself,
-        which then says nothing about labels that are not all different. Ballots with several labels per record are
-        decoded as sets.
+        which then says nothing about labels that are not all different. A release that is an assignment with its own
+        probabilities is taken as it is. Ballots with several labels per record are decoded as sets.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
@@ -63,6 +64,12 @@ def decode(
     _match(release, facts)
     if decoder not in DECODERS:
         raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+    if isinstance(release, Assigned):
+        if decoder not in (AUTO, "assignment"):
+            raise InvalidInput(
+                f"the release is an assignment: decoder must be {AUTO!r} or 'assignment', got {decoder!r}"
+            )
+        return decode_assigned(release)
     if release.ballot.labels_per_record > 1:
         if decoder != AUTO or isinstance(release, Choices):
             raise InvalidInput(f"several labels per record are decoded as sets of a tally: decoder must be {AUTO!r}")
@@ -77,7 +84,7 @@ def _match(release: Release, facts: Facts) -> None:
     ballot = release.ballot
     if len(facts.sizes) != ballot.num_queries:
         raise InvalidInput(f"sizes must be those of the {ballot.num_queries} queries, got {len(facts.sizes)}")
-    if isinstance(release, Choices):
+    if isinstance(release, Choices | Assigned):
         if (
             release.chosen.shape != (ballot.num_queries,)
             or not ((release.chosen >= 0) & (release.chosen < ballot.num_classes)).all()
@@ -85,7 +92,7 @@ def _match(release: Release, facts: Facts) -> None:
             raise InvalidInput(
                 f"chosen must be one of {ballot.num_classes} classes for each of {ballot.num_queries} queries"
             )
-        if isinstance(release, Matched) and len(set(release.chosen.tolist())) < ballot.num_queries:
+        if isinstance(release, Matched | Assigned) and len(set(release.chosen.tolist())) < ballot.num_queries:
             raise InvalidInput("chosen must be all different where every class was matched with one query")
     elif release.estimate.shape != (ballot.num_queries, ballot.num_classes) or not np.isfinite(release.estimate).all():
         shape = (ballot.num_queries, ballot.num_classes)

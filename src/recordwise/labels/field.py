@@ -27,7 +27,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.tally import Release
+from recordwise.tally import Undecoded
 
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling
@@ -36,7 +36,7 @@ MOST_SURPLUS = 10.0  # a class far too common is pushed down in steps
 GIVE = 0.1  # shares may always differ a little from what is expected
 
 
-def decode_field(release: Release, facts: Facts) -> Labels:
+def decode_field(release: Undecoded, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
     known = evidence(release, facts)
     posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)

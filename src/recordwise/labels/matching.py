@@ -19,12 +19,12 @@ from recordwise.labels.field import field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence
-from recordwise.tally import Release
+from recordwise.tally import Undecoded
 
 ONE_EACH = 0.1  # the probability, before the release is seen, that the clusters are the classes
 
 
-def decode_matching(release: Release, facts: Facts) -> Labels:
+def decode_matching(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once as far as the release supports that; needs s = C."""
     known = evidence(release, facts)
     return labels_from(release, known, matching_marginals(known, facts), "matching")

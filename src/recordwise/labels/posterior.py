@@ -9,16 +9,16 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import Evidence, evidence
 from recordwise.labels.soft import soft_labels
-from recordwise.tally import Release
+from recordwise.tally import Undecoded
 
 
-def decode_posterior(release: Release, facts: Facts) -> Labels:
+def decode_posterior(release: Undecoded, facts: Facts) -> Labels:
     """Labels of single queries under the model of `purity`, in which all classes are equally likely before."""
     known = evidence(release, facts)
     return labels_from(release, known, known.posterior(), "posterior")
 
 
-def labels_from(release: Release, known: Evidence, posterior: NDArray[np.float64], decoder: str) -> Labels:
+def labels_from(release: Undecoded, known: Evidence, posterior: NDArray[np.float64], decoder: str) -> Labels:
     """The likeliest label of each query, its probability, and soft labels, from (s, C) probabilities of the labels."""
     return Labels(
         hard=posterior.argmax(axis=1).astype(np.int64),

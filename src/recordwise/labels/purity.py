@@ -19,7 +19,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.bounds import chance_of_the_best, chance_of_the_matching
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Choices, Matched, Release, Tally
+from recordwise.tally import Choices, Matched, Tally, Undecoded
 
 Floats = NDArray[np.float64]
 PURITIES = 9
@@ -124,7 +124,7 @@ def votes_cast(tally: Tally, facts: Facts) -> float:
 
 
 @singledispatch
-def evidence(release: Release, facts: Facts) -> Evidence:
+def evidence(release: Undecoded, facts: Facts) -> Evidence:
     """What the release says about each query on its own."""
     raise InvalidInput(f"release must be a Tally or Choices, got {type(release).__name__}")
 

@@ -21,7 +21,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.purity import Evidence, evidence, mix, softmax
 from recordwise.privacy.noise import SeededNoise, exponential_matching
 from recordwise.streams import stream
-from recordwise.tally import Choices, Matched, Release, Tally
+from recordwise.tally import Choices, Matched, Tally, Undecoded
 
 REHEARSALS = 4
 HOTTEST = 100.0
@@ -30,7 +30,7 @@ Marginals = Callable[[Evidence, Facts], NDArray[np.float64]]
 
 
 def rehearsed(
-    release: Release, known: Evidence, facts: Facts, posterior: NDArray[np.float64], decode: Marginals
+    release: Undecoded, known: Evidence, facts: Facts, posterior: NDArray[np.float64], decode: Marginals
 ) -> NDArray[np.float64]:
     """(s, C) the stated probabilities, tempered until rehearsals confirm their mean confidence.
 
@@ -56,7 +56,7 @@ def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.f
 
 
 @singledispatch
-def imagined(release: Release, counts: NDArray[np.float64], rng: np.random.Generator) -> Release:
+def imagined(release: Undecoded, counts: NDArray[np.float64], rng: np.random.Generator) -> Undecoded:
     """A release of other counts, with noise of the same law."""
     raise InvalidInput(f"release must be a Tally or Choices, got {type(release).__name__}")
 

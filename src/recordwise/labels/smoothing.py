@@ -20,13 +20,13 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.purity import count_variance, evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.normal import Normal
-from recordwise.tally import Choices, Release
+from recordwise.tally import Choices, Undecoded
 
 ROUGHNESS = 24.0  # one over the variance of a class share given the neighbours' shares
 LEASH = 0.1  # pulls towards equal shares what no count holds in place
 
 
-def decode_smoothing(release: Release, facts: Facts) -> Labels:
+def decode_smoothing(release: Undecoded, facts: Facts) -> Labels:
     """Hard labels from smoothed counts, or from smoothed choices, which are counted as one vote each."""
     known = evidence(release, facts)
     num_queries, num_classes = known.log_likelihood.shape

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.labels.purity import Evidence, count_variance, mix
-from recordwise.tally import Choices, Release
+from recordwise.tally import Choices, Undecoded
 
 
 def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -18,7 +18,7 @@ def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(rows - shift, 0.0))
 
 
-def soft_labels(release: Release, known: Evidence, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+def soft_labels(release: Undecoded, known: Evidence, posterior: NDArray[np.float64]) -> NDArray[np.float64]:
     """(s, C) expected class shares, given the probability of each label.
 
     The model of `purity` spreads what a query's label leaves evenly over the other classes. Where the counts are good

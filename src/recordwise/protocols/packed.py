@@ -15,7 +15,7 @@ from recordwise.errors import LedgerFault
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference
 from recordwise.protocols.local.law import SumOfEstimates
-from recordwise.tally import Choices, Matched, Release, Tally
+from recordwise.tally import Assigned, Choices, Matched, Release, Tally
 from recordwise.votes.ballot import Ballot
 
 LAWS: dict[str, Any] = {
@@ -32,15 +32,18 @@ def pack(release: Release) -> bytes:
         "ballot": _plain(release.ballot),
         "guarantee": release.guarantee.to_json(),
     }
-    array: NDArray[Any]
+    arrays: dict[str, NDArray[Any]]
     if isinstance(release, Tally):
         about |= {"law": type(release.law).__name__, "parameters": _plain(release.law)}
-        array = release.estimate
+        arrays = {"array": release.estimate}
+    elif isinstance(release, Assigned):
+        about |= {"purity": release.purity}
+        arrays = {"array": release.chosen, "chances": release.chances}
     else:
         about |= {"scale": str(release.scale)}
-        array = release.chosen
+        arrays = {"array": release.chosen}
     file = io.BytesIO()
-    np.savez(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), array=array)
+    np.savez(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 
@@ -49,8 +52,11 @@ def unpack(content: bytes) -> Release:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             about, array = json.loads(file["about"].tobytes()), file["array"]
+            chances = file["chances"] if about["release"] == Assigned.__name__ else None
         ballot = Ballot(**about["ballot"])
         guarantee = Guarantee(**about["guarantee"])
+        if chances is not None:
+            return Assigned(ballot, guarantee, array, chances, float(about["purity"]))
         if about["release"] in CHOICES:
             return CHOICES[about["release"]](ballot, guarantee, array, Fraction(about["scale"]))
         parameters = {name: Fraction(v) if isinstance(v, str) else v for name, v in about["parameters"].items()}

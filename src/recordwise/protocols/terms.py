@@ -15,24 +15,27 @@ from recordwise.protocols.central import CentralGaussian, CentralLaplace, Centra
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.choose import choose
 from recordwise.protocols.local.parameters import MECHANISMS as LOCAL
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Ballot
 
-AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN, MULTI_MESSAGE = (
+AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN, QUESTIONS, MULTI_MESSAGE = (
     "auto",
     "laplace",
     "permute-and-flip",
     "matching",
     "gaussian",
+    Questions.name,
     "multi-message",
 )
 MECHANISMS: dict[Trust, tuple[str, ...]] = {
     Trust.CENTRAL: (AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN),
     Trust.DISTRIBUTED: (AUTO, LAPLACE),
-    Trust.LOCAL: (AUTO, *LOCAL),
+    Trust.LOCAL: (AUTO, *LOCAL, QUESTIONS),
     Trust.SHUFFLE: (AUTO, MULTI_MESSAGE, *LOCAL),
 }
+ONE_EACH = (MATCHING, QUESTIONS)  # they take clusters to be the classes, and give every class one
 MOST_MESSAGES = 100.0  # per sender: "auto" floods the shuffler no further than this
 
 
@@ -71,10 +74,10 @@ class Terms:
         if self.delta == 0 and (self.trust is Trust.SHUFFLE or self.mechanism == GAUSSIAN):
             wish = "shuffle trust" if self.trust is Trust.SHUFFLE else "the gaussian mechanism"
             raise InvalidInput(f"{wish} needs delta > 0, got 0")
-        if self.mechanism == MATCHING and self.rounds > 1:
+        if self.mechanism in ONE_EACH and self.rounds > 1:
             raise InvalidInput(
-                f"matching gives every class one cluster, and later rounds ask single samples: rounds must be 1, "
-                f"got {self.rounds}"
+                f"{self.mechanism} takes every class to have one cluster, and later rounds ask single samples: rounds "
+                f"must be 1, got {self.rounds}"
             )
         if self.trust is Trust.LOCAL and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInput(
@@ -148,6 +151,8 @@ class Terms:
         )
 
     def _local(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        if self.mechanism == QUESTIONS:
+            return Questions(ballot=ballot, epsilon=self._pure_epsilon())
         return choose(ballot, self._pure_epsilon(), self.mechanism).mechanism
 
     def _shuffle(self, ballot: Ballot, num_records: int) -> Protocol[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from recordwise.privacy.noise.real import real
-from recordwise.protocols.local import LocalMechanism, bits, channel, hashing, subset_selection
+from recordwise.protocols.local import LocalMechanism, bits, channel, hashing, questions, subset_selection
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 Law = dict[Any, Fraction]
@@ -65,7 +65,7 @@ def exact_law(run: Callable[[], Any]) -> Law:
     """What `run` returns, with which probability."""
     walk, law = _Walk(), defaultdict(Fraction)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (bits, channel, hashing, subset_selection):
+        for module in (bits, channel, hashing, questions, subset_selection):
             for name in ("bernoulli", "uniform_below"):
                 if hasattr(module, name):
                     patch.setattr(module, name, getattr(walk, name))

@@ -6,6 +6,7 @@ from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.local.concatenation import Concatenation
 from recordwise.protocols.local.matching import Engine
 from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.questions import Questions, Respondents
 from recordwise.protocols.local.randomized_response import RandomizedResponse
 from recordwise.protocols.local.separation import Separation
 from recordwise.protocols.local.several import (
@@ -26,7 +27,9 @@ __all__ = [
     "Engine",
     "Inbox",
     "LocalMechanism",
+    "Questions",
     "RandomizedResponse",
+    "Respondents",
     "Separation",
     "SubsetSelection",
     "UnaryEncoding",
