@@ -21,6 +21,8 @@ KEYS = {
     "neighbours", "seeds", "test_accuracy", "label_accuracy", "nonprivate_accuracy", "versions", "hardware", "command",
     "date",
 }  # fmt: skip
+TAUGHT = ["linear", "network"]
+STUDENTS = ["nearest query", *TAUGHT]
 
 
 def strokes(colours: int | None = None) -> dict[str, NDArray[np.uint8]]:
@@ -51,15 +53,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_digits_go_from_images_to_rows(quick: None, tmp_path: Path):
-    images = strokes()
-    rows = list(paper_split.rows_of("mnist", images, folder=tmp_path))
+    images, asked = strokes(), {"k-means": TAUGHT, "DTI": STUDENTS}
+    rows = [
+        *paper_split.rows_of("mnist", images, folder=tmp_path),
+        *paper_split.convnet_rows(images, folder=tmp_path),
+    ]
     assert [(row["s"], row["queries"], row["student"]) for row in rows] == [
-        (s, queries, student)
-        for s in (12, 10)
-        for queries, student in (
-            ("k-means", "linear"), ("DTI", "nearest query"), ("DTI", "linear"), ("DTI", "network"),
-        )
-    ]  # fmt: skip
+        *((s, how, name) for s in (12, 10) for how, names in asked.items() for name in names),
+        *((s, "DTI", "narrow M5") for s in (12, 10)),
+    ]
     for row in rows:
         assert row.keys() >= KEYS
         assert row["split"] == "paper"
@@ -73,7 +75,7 @@ def test_digits_go_from_images_to_rows(quick: None, tmp_path: Path):
 
 def test_colour_images_are_asked_about_by_their_gradients(quick: None, tmp_path: Path):
     rows = list(paper_split.rows_of("svhn", strokes(colours=3), folder=tmp_path))
-    assert [row["student"] for row in rows] == ["nearest query", "linear", "network"]
+    assert [row["student"] for row in rows] == STUDENTS
     assert all(row["queries"] == "k-means" and np.mean(row["test_accuracy"]) > 0.8 for row in rows)
 
 
