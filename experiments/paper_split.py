@@ -34,8 +34,9 @@ from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 
 from experiments import compact, dti
+from experiments.images import load_arrays
 from experiments.labelling import CLASSES, DELTA, HERE, PROTOCOLS, Setting, right
-from experiments.vision import Log, load_arrays
+from experiments.measuring import Log
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.encoders.augment import Augment, pixels
