@@ -56,7 +56,7 @@ from recordwise.votes.nearest import nearest_queries
 CPU = Compute(device="cpu")
 SEED = 11  # of k-means and of the students
 DTI_SEEDS = {10: (11, 12, 13), 40: (11,)}  # forty prototypes take three times as long as ten
-EPOCHS = 60  # of DTI: 2,340 steps, enough in an earlier trial on 6,000 images of the training set
+EPOCHS = 60  # of DTI: 2,340 steps, enough in an earlier trial on 6,000 digits
 CHECKPOINT_EVERY = 5  # epochs
 CONVNET = "narrow M5"
 NARROW = Plan(M5.side, tuple(width // 4 for width in M5.channels))
