@@ -172,6 +172,9 @@ def test_a_second_question_is_refused_and_a_refused_call_leaves_no_trace() -> No
             respondents.answer(np.array(rows), question, np.zeros(len(rows), np.int64))
         assert "\n" not in str(refusal.value)
     assert len(respondents.answer(np.array([0, 1]), question, np.array([0, 0]))) == 2
+    for row in (-1, 5):
+        with pytest.raises(ProtocolFault, match=r"rows must lie in \[0, 5\)"):
+            respondents.answer(np.array([row]), question, NOW)
     with pytest.raises(ProtocolFault, match="sets of cells"):
         respondents.answer(np.array([4]), np.ones((1, 3, 2), dtype=bool), NOW)
 
@@ -208,7 +211,7 @@ def pure_votes(ballot: Ballot, count: int, purity: float, seed: int) -> tuple[Vo
 
 
 def test_one_bit_per_record_settles_ten_clusters_at_epsilon_0_4() -> None:
-    """All of 40 such runs were right when this was written; here at least five of six must be."""
+    """Of 40 such runs, 39 got all ten right; these six are replayed, and at least five must."""
     ballot = Ballot(num_queries=10, num_classes=10)
     protocol, right = Questions(ballot=ballot, epsilon=Fraction(2, 5)), 0
     for seed in range(6):
@@ -354,9 +357,9 @@ def test_terms_make_it_when_asked_and_never_by_themselves() -> None:
 
 def test_the_planner_asks_one_query_per_class_and_one_vote_per_record() -> None:
     terms = Terms(epsilon=Fraction(1), trust=Trust.LOCAL, mechanism="questions")
-    made = plan(terms, num_records=3_000, num_classes=3)
-    assert [(one.num_queries, one.votes_per_record) for one in made.considered] == [(3, 1)]
-    assert made.recommended.label_accuracy > 0.5
+    made = plan(terms, num_records=1_000, num_classes=2)
+    assert [(one.num_queries, one.votes_per_record) for one in made.considered] == [(2, 1)]
+    assert made.recommended.label_accuracy > 0.6
     sizes = {"num_records": 10, "pool_size": 50, "num_classes": 7, "votes_per_record": 1, "labels_per_record": 1}
     assert recommend_queries(terms, **sizes) == 7
 

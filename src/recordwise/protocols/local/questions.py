@@ -81,6 +81,8 @@ class Respondents:
         return np.asarray(bernoulli(self._indicator.hit, len(rows), self._noise) == inside)
 
     def _take_turns(self, rows: Ints) -> None:
+        if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise ProtocolFault(f"rows must lie in [0, {len(self)}), got {rows.min()} to {rows.max()}")
         turns = np.bincount(rows, minlength=len(self)) + self._answered
         if (turns > 1).any():
             raise ProtocolFault(f"a record must be asked one question, record {turns.argmax()} was asked a second one")
