@@ -82,13 +82,15 @@ class Setting:
     protocol: str = "central"
 
     @property
-    def name(self) -> str:
-        return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
+    def draws(self) -> int:
+        """Draws of the noise: with few queries a rare draw loses whole classes, and many are needed to see how rare."""
+        if self.s > 2 * CLASSES:
+            return 5
+        return 100 if self.epsilon in ((0.4,) if self.protocol.startswith("local") else (0.005, 0.004)) else 20
 
     @property
-    def draws(self) -> int:
-        """Draws of the noise: with few queries a rare draw loses a whole class, so it takes more to see the mean."""
-        return 20 if self.s <= 2 * CLASSES else 5
+    def name(self) -> str:
+        return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,18 +239,22 @@ def vote(features: Features, s: int, k: int) -> Votes:
     return cast_votes(private, features.labels["private"], queries.vectors, ballot, metric=queries.metric)
 
 
-def answers(features: Features, setting: Setting, draw: int) -> Ints:
+def released(queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int) -> Ints:
     """The class of each query under one draw of the noise."""
-    queries, graph, private = ask(features, setting.s)
-    votes = vote(features, setting.s, setting.k)
-    protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(private))
+    protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
     noise = SeededNoise(draw)
     holders = np.array_split(np.arange(len(votes)), SILOS if setting.protocol == "distributed" else 1)
     messages = [
         protocol.client(Votes(votes.ballot, votes.queries[rows], votes.labels[rows]), noise) for rows in holders
     ]
-    decoded = decode(protocol.server(messages, noise), sizes=queries.sizes, graph=graph, num_records=len(private))
+    decoded = decode(protocol.server(messages, noise), sizes=queries.sizes, graph=graph, num_records=len(votes))
     return np.asarray(decoded.hard).astype(np.int64)
+
+
+def answers(features: Features, setting: Setting, draw: int) -> Ints:
+    """The same for queries that are asked in these features."""
+    queries, graph, _ = ask(features, setting.s)
+    return released(queries, graph, vote(features, setting.s, setting.k), setting, draw)
 
 
 def label(features: Features, setting: Setting, draw: int) -> Ints:
