@@ -30,7 +30,7 @@ RECIPE = Recipe(
 SMALL = replace(
     RECIPE,
     agreement=0.0,
-    byol=Byol(epochs=2, prototype_epochs=2),
+    byol=Byol(epochs=2, prototype_epochs=2, width=16, hidden=256),
     scan=Scan(epochs=2),
     self_label=SelfLabel(epochs=3, trusting_epochs=1),
     student=SelfLabel(epochs=3, trusting_epochs=1),

@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--limit", type=int, help="use this many images of each part, to see that it runs")
     given = parser.parse_args()
+    if given.stage != "simclr" and given.released is None:
+        parser.error(f"{given.stage} needs --released")
     compute = Compute(device=given.device, compile=torch.device(given.device).type == "cuda")
     torch.backends.cudnn.benchmark = True
     data = DATA[given.stage]

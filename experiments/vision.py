@@ -38,7 +38,7 @@ NEIGHBOURS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All settings of one data set, fixed before any result was looked at (see docs/concepts/seeing.md).
+    """All settings of one data set; its script says what they were chosen by.
 
     Attributes:
       scan: None stops after self-supervised features: nothing then says that ten clusters are ten classes.
@@ -232,7 +232,8 @@ def teach(
 
     A label is trusted at first where the images nearest to it in the compact features carry it too.
     """
-    log, answers = Log(out / f"{released.stem}.json"), {}
+    log, kept_answers = Log(out / f"{released.stem}.json"), out / f"{released.stem}-answers.npz"
+    answers = dict(np.load(kept_answers)) if kept_answers.exists() else {}
     log.say(seed=seed, **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
     vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
@@ -256,6 +257,7 @@ def teach(
                     voted = ensemble(student, images, recipe.ensemble, seed=seed, compute=compute)
                 answers[f"{name}_ensemble"] = voted.byte().cpu().numpy()
                 log.say(**{f"{name}_ensemble_test": share(voted, images.test_labels)})
+            np.savez_compressed(kept_answers, **answers)  # before the log says that this student is done
             log.say(
                 **{
                     f"{name}_trusted": share(trusted, True),
@@ -264,7 +266,6 @@ def teach(
                     f"{name}_test": share(said["test"], images.test_labels),
                 }
             )
-            np.savez_compressed(out / f"{released.stem}-answers.npz", **answers)
 
 
 def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: int, compute: Compute) -> Tensor:
@@ -305,6 +306,10 @@ def main(name: str, recipe: Recipe, small: Recipe, paper: Recipe | None = None) 
     )
     parser.add_argument("--released", type=Path, help="labels to teach, from `python -m experiments.labelling`")
     given = parser.parse_args()
+    if given.stage == "agree" and not given.others:
+        parser.error("agree needs --others")
+    if given.stage == "teach" and given.released is None:
+        parser.error("teach needs --released")
     compute = Compute(
         device=given.device,
         compile=not given.no_compile and torch.device(given.device).type == "cuda",

@@ -91,6 +91,20 @@ def test_a_killed_run_goes_on_and_seeds_can_agree(tmp_path: Path, monkeypatch: p
     assert compact.read(tmp_path / "agreed" / "features.npz")[1]
 
 
+def test_a_student_taught_later_joins_the_answers_of_those_before(tmp_path: Path):
+    images, small = noise(3, 16), shrunk(svhn.SMALL)
+    represent(images, small, seed=1, compute=CPU, folder=tmp_path)
+    sets = {}
+    for name in ("one", "two"):
+        sets |= {f"{name}/labels": np.zeros(520, dtype=np.int8), f"{name}/prior": np.full(10, 0.1)}
+        np.savez(tmp_path / "released.npz", **sets)
+        teach(
+            images, small, tmp_path / "released.npz",
+            seed=1, compute=CPU, folder=tmp_path, features=tmp_path / "features.npz", out=tmp_path,
+        )  # fmt: skip
+    assert set(np.load(tmp_path / "released-answers.npz").files) == {"one", "two"}
+
+
 def test_digits_are_never_mirrored():
     for recipe in (mnist.RECIPE, svhn.RECIPE):
         views = (recipe.byol.view, recipe.student.strong, recipe.student.weak, recipe.self_label.strong)

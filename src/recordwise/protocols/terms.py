@@ -76,8 +76,8 @@ class Terms:
             raise InvalidInput(f"{wish} needs delta > 0, got 0")
         if self.mechanism in ONE_EACH and self.rounds > 1:
             raise InvalidInput(
-                f"{self.mechanism} takes every class to have one cluster, and later rounds ask single samples: rounds "
-                f"must be 1, got {self.rounds}"
+                f"mechanism {self.mechanism!r} takes every class to have one cluster, and later rounds ask single "
+                f"samples: rounds must be 1, got {self.rounds}"
             )
         if self.trust is Trust.LOCAL and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInput(
