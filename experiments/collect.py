@@ -92,6 +92,8 @@ def merge(name: str, rows: list[Row], keys: tuple[str, ...]) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m experiments.collect RUNS, the folder that represent and teach wrote to")
     features, students = [], []
     for folder in sorted(Path(sys.argv[1]).iterdir()):
         named = FOLDER.fullmatch(folder.name)

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -30,9 +29,9 @@ import numpy as np
 from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 
-from experiments import compact
+from experiments.sources import CLASSES, Features, read_features, sources
 from recordwise.arrays import Ints
-from recordwise.data import Rule, split_of
+from recordwise.data import Rule
 from recordwise.labels import decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.noise import SeededNoise
@@ -46,13 +45,11 @@ from recordwise.queries import KMeansQueries, Queries
 from recordwise.votes import Ballot, Votes, cast_votes
 
 HERE = Path(__file__).parent
-CLASSES = 10
 DELTA = 1e-6  # of the shuffle model
 ENCODERS = {
     "pretrained": "EfficientNet-Lite2 (ImageNet)",
     "with-pretrained": "self-supervised on the pool and EfficientNet-Lite2 (ImageNet)",
 }
-ALL = "all"  # in place of a seed, where all stand side by side
 SILOS = 10  # of the distributed model, all honest
 
 Make = Callable[[Ballot, Fraction, int], Protocol[Any]]
@@ -82,90 +79,8 @@ class Setting:
     protocol: str = "central"
 
     @property
-    def draws(self) -> int:
-        """Draws of the noise: with few queries a rare draw loses whole classes, and many are needed to see how rare."""
-        if self.s > 2 * CLASSES:
-            return 5
-        return 100 if self.epsilon in ((0.4,) if self.protocol.startswith("local") else (0.005, 0.004)) else 20
-
-    @property
     def name(self) -> str:
         return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """One way in which features were learnt: what a feature file's name says.
-
-    Attributes:
-      way: "" is one seed, "agreed" one seed sharpened by what three agree on, "together" all seeds side by side,
-        "pretrained" an encoder that others trained, "with-pretrained" that one and all seeds side by side.
-    """
-
-    data: str
-    way: str
-    rule: Rule
-
-    @property
-    def stem(self) -> str:
-        return f"{self.data}-{self.way}" if self.way else self.data
-
-    def seeds(self, folder: Path) -> list[str]:
-        """Files are called stem-seed.npz; seeds side by side are one file without a number."""
-        found = (re.fullmatch(rf"{self.stem}(?:-(\d+))?", path.stem) for path in folder.glob("*.npz"))
-        return sorted(match[1] or ALL for match in found if match)
-
-
-def sources(data: str, folder: Path) -> list[Source]:
-    """All there are features for. CIFAR-10's pool is the same under both rules, so its features serve both."""
-    rules = list(Rule) if data == "cifar10" else [Rule.CLEAN]
-    every = [
-        Source(data=data, way=way, rule=rule) for rule in rules for way in ("together", "agreed", "", "pretrained")
-    ]
-    return [source for source in every if source.seeds(folder)]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
-    """Compact public features and, where a clustering made them, cluster numbers; labels of all parts."""
-
-    source: Source
-    seed: str
-    vectors: dict[str, NDArray[np.float32]]
-    clusters: dict[str, Ints]
-    labels: dict[str, Ints]
-
-
-def read_features(source: Source, seed: str, folder: Path) -> Features:
-    """The features of one seed or of all, and the labels of the split's images in the same order."""
-    with np.load(folder / "labels.npz") as file:
-        labels = {part: file[f"{source.data}_{part}"].astype(np.int64) for part in compact.PARTS}
-    if seed == ALL:
-        with np.load(folder / f"{source.stem}.npz") as file:
-            clusters = {p: file[f"{p}_clusters"].astype(np.int64) for p in compact.PARTS if f"{p}_clusters" in file}
-            members = [compact.read(folder / f"{member}.npz")[0] for member in file["members"]]
-        vectors = {part: np.hstack([member[part] for member in members]) for part in compact.PARTS}
-    else:
-        vectors, clusters = compact.read(folder / f"{source.stem}-{seed}.npz")
-    features = Features(source=source, seed=seed, vectors=vectors, clusters=clusters, labels=labels)
-    return as_in_the_paper(features) if source.rule is Rule.PAPER else features
-
-
-def as_in_the_paper(features: Features) -> Features:
-    """CIFAR-10: 9,000 images of the official test set join the private records, 1,000 are left for the test."""
-    clean, paper = split_of("cifar10", Rule.CLEAN), split_of("cifar10", Rule.PAPER)
-    left = np.isin(clean.test, paper.test)
-
-    def dealt(parts: dict[str, Any]) -> dict[str, Any]:
-        return parts and {
-            "public": parts["public"],
-            "private": np.concatenate([parts["private"], parts["test"][~left]]),
-            "test": parts["test"][left],
-        }
-
-    return replace(
-        features, vectors=dealt(features.vectors), clusters=dealt(features.clusters), labels=dealt(features.labels)
-    )
 
 
 def headline(features: Features) -> list[Setting]:
@@ -257,6 +172,15 @@ def answers(features: Features, setting: Setting, draw: int) -> Ints:
     return released(queries, graph, vote(features, setting.s, setting.k), setting, draw)
 
 
+def draws(features: Features, setting: Setting) -> int:
+    """Draws of the noise: with few queries a rare draw loses whole classes, and many are needed to see how rare."""
+    if setting.s > 2 * CLASSES:
+        return 5
+    shown = features.source.way == "together" and features.source.rule is Rule.CLEAN
+    rare = (0.4,) if setting.protocol.startswith("local") else (0.005, 0.004)
+    return 100 if shown and setting.epsilon in rare else 20
+
+
 def label(features: Features, setting: Setting, draw: int) -> Ints:
     """The pool's labels under one draw of the noise."""
     return answers(features, setting, draw)[ask(features, setting.s)[0].owner]
@@ -283,7 +207,7 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
     test_accuracy: dict[str, list[float]] = {"linear": [], **({"clusters": []} if clusters else {})}
     for features in every:
         test = features.labels["test"]
-        for draw in range(setting.draws):
+        for draw in range(draws(features, setting)):
             classes = answers(features, setting, draw)
             labels = classes[ask(features, setting.s)[0].owner]
             key = (features.seed, classes.tobytes())  # draws that end in the same labels teach the same student
@@ -369,10 +293,11 @@ def main() -> None:
     parser.add_argument("data", choices=("cifar10", "svhn", "mnist"))
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
     parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; writes no results")
-    parser.add_argument("--released", type=Path, help="write labels for `teach` here, from the features of --stem")
-    parser.add_argument("--stem", help="of the features whose labels are released, such as svhn-12")
+    parser.add_argument("--released", type=Path, help="write labels for `teach` here, and no results")
+    parser.add_argument(
+        "--stem", help="of the features to go by, such as svhn-12 or cifar10-together; all if not given"
+    )
     given = parser.parse_args()
-    rows = []
     for source in sources(given.data, given.features):
         every = [
             read_features(source, seed, given.features)
@@ -385,6 +310,7 @@ def main() -> None:
         if given.released:
             write_released(every[0], settings, given.released)
             return
+        rows = []
         for setting in settings:
             for row in measure(every, setting):
                 rows.append(row)
@@ -392,10 +318,16 @@ def main() -> None:
                 shown = "  ".join(
                     f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items()
                 )
-                print(f"{source.rule} {source.stem:18s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
-    if not given.only:
-        out = HERE / "results" / f"{given.data}.json"
-        out.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+                print(f"{source.rule} {source.stem:23s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
+        if not given.only:
+            write(HERE / "results" / f"{given.data}.json", rows)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """In place of earlier rows of the same source: a killed run has kept what it finished."""
+    mine = {(row["split"], row["way"]) for row in rows}
+    others = [row for row in json.loads(path.read_text()) if (row["split"], row.get("way")) not in mine]
+    path.write_text(json.dumps(others + rows, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

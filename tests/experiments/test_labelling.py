@@ -5,22 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.labelling import (
-    CLASSES,
-    HERE,
-    Features,
-    Setting,
-    Source,
-    answers,
-    as_in_the_paper,
-    ask,
-    grid,
-    label,
-    linear_student,
-    read_features,
-    right,
-    sources,
-)
+from experiments.labelling import HERE, Setting, answers, ask, grid, label, linear_student, right
+from experiments.sources import CLASSES, Features, Source, as_in_the_paper, read_features, sources
 from experiments.together import MEMBERS, clusters_of
 
 from experiments import compact

@@ -326,6 +326,13 @@ def test_nobody_to_ask_and_votes_on_another_ballot_are_refused() -> None:
         protocol.client(some_votes(THREE, 2), SystemNoise())
 
 
+def test_records_that_answer_at_another_epsilon_are_refused() -> None:
+    votes = Votes(TWO, np.array([[0]]), np.array([[1]]))
+    loud = Questions(ballot=TWO, epsilon=2 * EPSILON).client(votes, SeededNoise(0))
+    with pytest.raises(ProtocolFault, match="some do at another"):
+        Questions(ballot=TWO, epsilon=EPSILON).server([loud], SeededNoise(0))
+
+
 @pytest.mark.parametrize(("size", "records", "epsilon"), [(1, 3, 1), (2, 1, 50), (3, 5, Fraction(1, 1000))])
 def test_the_smallest_and_the_surest_runs_end_well(size: int, records: int, epsilon: Any) -> None:
     ballot = Ballot(num_queries=size, num_classes=size)

@@ -51,6 +51,11 @@ class Respondents:
         self._answered = np.zeros(len(votes), dtype=np.bool_)
 
     @property
+    def gap(self) -> float:
+        """How much likelier a yes is when the cell is in the set: the same for all who answer at one epsilon."""
+        return self._indicator.gap
+
+    @property
     def private(self) -> bool:
         """False when the randomness came from a seed, in which case the answers protect nothing."""
         return self._noise.private
@@ -152,6 +157,8 @@ class Questions(Protocol[Respondents]):
         clients = list(messages)
         if not sum(map(len, clients)):
             raise ProtocolFault("a release must have at least one record to ask, got 0")
+        if any(client.gap != self.indicator.gap for client in clients):
+            raise ProtocolFault(f"all records must answer at epsilon {float(self.epsilon):g}, some do at another one")
         size = self.ballot.num_classes
         rng = stream(int(noise.words(1)[0]), "questions")
         walk, answered = anywhere(size, rng), Answered.nothing(size, self.indicator.gap)
