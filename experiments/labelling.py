@@ -327,7 +327,11 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     """In place of earlier rows of the same source: a killed run has kept what it finished."""
     mine = {(row["split"], row["way"]) for row in rows}
     others = [row for row in json.loads(path.read_text()) if (row["split"], row.get("way")) not in mine]
-    path.write_text(json.dumps(others + rows, indent=1, ensure_ascii=False) + "\n")
+    keys = ("split", "way", "protocol", "k")
+    every = sorted(
+        others + rows, key=lambda row: (*(row[key] for key in keys), -row["epsilon"], row["s"], row["student"])
+    )
+    path.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
