@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 560, 300, 64, 44, 16, 16
+KEYS_INSIDE, KEYS_WIDTH = 3, 140  # more names than this stand beside the curves, not on them
+TICK_WIDTH = 34  # ticks nearer than this would be written over each other
 
 
 def colour(index: int) -> str:
@@ -23,6 +25,8 @@ def curves(
     lowest = min(y - s for _, y, s in points)
     place_y = _scale([max(0.0, math.floor(lowest * 10) / 10), 1.0], HEIGHT - BOTTOM, TOP)
     parts = [_axes(sorted({x for x, _, _ in points}), place_x, _ticks(place_y), place_y, x_label, y_label)]
+    beside = KEYS_WIDTH if len(series) > KEYS_INSIDE else 0
+    key = f'x="{WIDTH}"' if beside else f'x="{WIDTH - RIGHT - 8}" text-anchor="end"'
     for index, (name, curve) in enumerate(series.items()):
         ordered = sorted(curve)
         upper = [f"{place_x(x):.1f},{place_y(min(1, y + s)):.1f}" for x, y, s in ordered]
@@ -35,11 +39,9 @@ def curves(
             f"<title>{escape(name)}: {100 * y:.1f} % at {x:g}</title></circle>"
             for x, y, _ in ordered
         ]
-        parts.append(
-            f'<text class="key s{index}" x="{WIDTH - RIGHT - 8}" y="{HEIGHT - BOTTOM - 12 - 18 * index}" '
-            f'text-anchor="end">{escape(name)}</text>'
-        )
-    return _svg(parts, f"{y_label} against {x_label}")
+        foot = HEIGHT - BOTTOM - 12 - 18 * index
+        parts.append(f'<text class="key s{index}" {key} y="{foot}">{escape(name)}</text>')
+    return _svg(parts, f"{y_label} against {x_label}", width=WIDTH + beside)
 
 
 def scatter(
@@ -141,18 +143,21 @@ def _axes(
         f'<text class="tick" x="{LEFT - 8}" y="{place_y(y) + 4:.1f}" text-anchor="end">{shown(y, percent_y)}</text>'
         for y in y_ticks
     ]
-    parts += [
-        f'<text class="tick" x="{place_x(x):.1f}" y="{foot}" text-anchor="middle">{shown(x, percent_x)}</text>'
-        for x in x_ticks
-    ]
+    written = -math.inf
+    for x in x_ticks:
+        if place_x(x) >= written + TICK_WIDTH:
+            written = place_x(x)
+            parts.append(
+                f'<text class="tick" x="{written:.1f}" y="{foot}" text-anchor="middle">{shown(x, percent_x)}</text>'
+            )
     parts.append(f'<text class="axis" x="{middle_x}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
     turned = f'transform="rotate(-90)" x="{-middle_y}" y="13" text-anchor="middle"'
     parts.append(f'<text class="axis" {turned}>{escape(y_label)}</text>')
     return "".join(parts)
 
 
-def _svg(parts: Sequence[str], label: str, *, height: float = HEIGHT) -> str:
+def _svg(parts: Sequence[str], label: str, *, width: float = WIDTH, height: float = HEIGHT) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label, quote=True)}" '
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(label, quote=True)}" '
         f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )
