@@ -23,4 +23,4 @@ def test_ticks_are_never_written_over_each_other() -> None:
     places = [float(x) for x in re.findall(r'class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="middle"', picture)]
     assert places == sorted(places)
     assert min(b - a for a, b in itertools.pairwise(places)) >= TICK_WIDTH
-    assert len(places) == 5  # 0.005 lies next to 0.004
+    assert len(places) == 5  # 0.004 lies next to 0.0025

@@ -8,7 +8,7 @@ from html import escape
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 560, 300, 64, 44, 16, 16
 KEYS_INSIDE, KEYS_WIDTH = 3, 140  # more names than this stand beside the curves, not on them
-TICK_WIDTH = 34  # ticks nearer than this would be written over each other
+TICK_WIDTH = 42  # ticks nearer than this would be written over each other
 
 
 def colour(index: int) -> str:
