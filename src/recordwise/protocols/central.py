@@ -58,13 +58,8 @@ class _Central(Protocol[ExactCounts]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentralLaplace(_Central):
-    """Discrete Laplace noise on every cell: pure epsilon.
-
-    Guarantees:
-      - one release is epsilon-DP for one record under `neighbours`;
-      - its scale is the number of cells a neighbour changes, over epsilon, as an exact fraction.
-    """
+class _PureCentral(_Central):
+    """One release of plain pure epsilon."""
 
     epsilon: Fraction
 
@@ -73,16 +68,30 @@ class CentralLaplace(_Central):
         positive(epsilon=self.epsilon)
 
     @property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralLaplace(_PureCentral):
+    """Discrete Laplace noise on every cell: pure epsilon.
+
+    Guarantees:
+      - one release is epsilon-DP for one record under `neighbours`;
+      - its scale is the number of cells a neighbour changes, over epsilon, as an exact fraction.
+    """
+
+    @property
     def law(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.ballot.cells_changed(self.neighbours) / self.epsilon)
 
     @property
     def event(self) -> Event:
         return DiscreteLaplaceTally(self.law.scale, self.ballot.cells_changed(self.neighbours))
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)
 
     def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Tally:
         total = self._total(messages)
@@ -94,7 +103,7 @@ class CentralLaplace(_Central):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentralPermuteAndFlip(_Central):
+class CentralPermuteAndFlip(_PureCentral):
     """One class per query by permute-and-flip (McKenna and Sheldon 2020), for r = 1: pure epsilon.
 
     Guarantees:
@@ -104,11 +113,8 @@ class CentralPermuteAndFlip(_Central):
       - it is *not* bounded-range, so it composes as a plain pure mechanism.
     """
 
-    epsilon: Fraction
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact(self.epsilon))
-        positive(epsilon=self.epsilon)
+        super().__post_init__()
         if self.ballot.labels_per_record != 1:
             raise InvalidInput(
                 f"permute-and-flip picks one class per query, so r must be 1, got {self.ballot.labels_per_record}"
@@ -117,14 +123,6 @@ class CentralPermuteAndFlip(_Central):
     @property
     def scale(self) -> Fraction:
         return self.ballot.cells_changed(self.neighbours) / self.epsilon
-
-    @property
-    def event(self) -> Event:
-        return Pure(self.epsilon)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)
 
     def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Choices:
         chosen = permute_and_flip(self._total(messages), self.scale, noise)
@@ -135,7 +133,7 @@ class CentralPermuteAndFlip(_Central):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentralMatching(_Central):
+class CentralMatching(_PureCentral):
     """One class per query, all different, by the exponential mechanism over all matchings; s = C, r = 1: pure epsilon.
 
     A matching scores the votes that its pairs got and is chosen with probability proportional to exp(score / scale).
@@ -151,11 +149,8 @@ class CentralMatching(_Central):
         pure mechanism, which is never too little.
     """
 
-    epsilon: Fraction
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact(self.epsilon))
-        positive(epsilon=self.epsilon)
+        super().__post_init__()
         if self.ballot.labels_per_record != 1:
             raise InvalidInput(
                 f"matching picks one class per query, so r must be 1, got {self.ballot.labels_per_record}"
@@ -171,14 +166,6 @@ class CentralMatching(_Central):
     @property
     def scale(self) -> Fraction:
         return self.neighbours.records_changed / self.epsilon
-
-    @property
-    def event(self) -> Event:
-        return Pure(self.epsilon)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)
 
     def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Matched:
         chosen = exponential_matching(self._total(messages), self.scale, noise)
