@@ -38,6 +38,7 @@ def features_row(data: str, way: str, seed: int, facts: Row) -> Row:
         "pool_clusters": {stage: facts[f"{stage}_public"] for stage in stages},
         "test_clusters": {stage: facts[f"{stage}_test"] for stage in stages},
         "unanimous": facts.get("unanimous"),
+        "plain_vote": facts.get("consensus_public"),
         "sha256": {key.removesuffix("_sha256"): value for key, value in facts.items() if key.endswith("_sha256")},
         "versions": facts["versions"],
         "hardware": facts["hardware"],

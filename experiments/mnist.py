@@ -40,14 +40,6 @@ RECIPE = Recipe(
     dims=30,
     ensemble=Supervised(epochs=15, view=Augment(rotate=15, shear=0.2, zoom=0.1, shift=0.08, padding="zeros")),
 )
-PAPER = replace(  # a pool of 5,000: as many steps, so six times the epochs
-    RECIPE,
-    byol=replace(RECIPE.byol, epochs=600, prototype_epochs=180, warm_up_epochs=30, follow_epochs=90),
-    scan=Scan(epochs=90, view=STRONG),
-    self_label=replace(RECIPE.self_label, epochs=150, trusting_epochs=24),
-    student=replace(RECIPE.student, epochs=150, trusting_epochs=48),
-    ensemble=replace(RECIPE.ensemble, epochs=90) if RECIPE.ensemble else None,
-)
 SMALL = replace(
     RECIPE,
     agreement=0.0,
@@ -59,4 +51,4 @@ SMALL = replace(
 )
 
 if __name__ == "__main__":
-    main("mnist", RECIPE, SMALL, PAPER)
+    main("mnist", RECIPE, SMALL)

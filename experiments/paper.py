@@ -56,7 +56,7 @@ def teach(stage: str, images: Images, released: Path, epochs: int, compute: Comp
     with np.load(released) as file:
         for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
             labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
-            trusted = agreeing(labels, neighbours, CIFAR10.agreement)
+            trusted = agreeing(labels, neighbours)
             targets = functional.one_hot(labels, CLASSES).float()
             with log.timed(name), fresh_weights(SEED):
                 if stage == "densenet":

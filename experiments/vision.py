@@ -290,12 +290,11 @@ def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
     return tell
 
 
-def main(name: str, recipe: Recipe, small: Recipe, paper: Recipe | None = None) -> None:
-    """The command line of one data set's script; `paper` is the recipe for the paper's pool where that differs."""
+def main(name: str, recipe: Recipe, small: Recipe) -> None:
+    """The command line of one data set's script, on the clean split."""
     parser = argparse.ArgumentParser(description=f"Features, clusters and students for {name}")
     parser.add_argument("stage", choices=("load", "represent", "agree", "teach"))
     parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--split", type=Rule, choices=list(Rule), default=Rule.CLEAN)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="a few steps on a few images, to see that it runs")
     parser.add_argument("--no-compile", action="store_true")
@@ -317,16 +316,14 @@ def main(name: str, recipe: Recipe, small: Recipe, paper: Recipe | None = None) 
     )
     torch.backends.cudnn.benchmark = True
     torch._dynamo.config.recompile_limit = 64  # every student is another module of the same shape
-    clean = given.split is Rule.CLEAN
-    data = name if clean else f"{name}-{given.split}"
-    cache = given.runs / f"{data}.npz"
+    cache = given.runs / f"{name}.npz"
     if given.stage == "load":
-        load_arrays(name, given.split, cache)
+        load_arrays(name, Rule.CLEAN, cache)
         return
-    images = load_images(name, given.split, cache, compute, limit=1024 if given.small else None)
-    recipe = small if given.small else recipe if clean or paper is None else paper
-    folder = given.runs / f"{data}-{given.seed}"
-    agreed = given.runs / f"{data}-agreed-{given.seed}"
+    images = load_images(name, Rule.CLEAN, cache, compute, limit=1024 if given.small else None)
+    recipe = small if given.small else recipe
+    folder = given.runs / f"{name}-{given.seed}"
+    agreed = given.runs / f"{name}-agreed-{given.seed}"
     if given.stage == "represent":
         represent(images, recipe, seed=given.seed, compute=compute, folder=folder)
     elif given.stage == "agree":

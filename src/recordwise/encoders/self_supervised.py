@@ -12,7 +12,7 @@ stays constant after its warm-up: on pools of some ten thousand images annealing
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -248,12 +248,3 @@ def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
     mean = [float(channel.sum()) / count for channel in wide]
     deviation = [float((channel - m).square().mean().sqrt()) for channel, m in zip(wide, mean, strict=True)]
     return mean, [max(d, 1e-3) for d in deviation]
-
-
-def shortened(settings: Byol, factor: float) -> Byol:
-    """The same run with fewer epochs, for a first look."""
-    return replace(
-        settings,
-        epochs=max(1, round(settings.epochs * factor)),
-        prototype_epochs=round(settings.prototype_epochs * factor),
-    )
