@@ -77,6 +77,14 @@ def test_mixmatch_learns_from_few_labels():
     assert float((features_of(student, images, CPU).argmax(1) == side).float().mean()) > 0.95
 
 
+def test_mixmatch_learns_where_most_images_are_labelled_and_the_run_is_short():
+    images, side = halves()
+    most = torch.arange(96) < 90
+    settings = MixMatch(epochs=4, batch=6, rate=0.2, unlabelled_weight=5.0, view=Augment())
+    student = mixmatch(network(), images, torch.eye(2)[side], most, settings, seed=0, compute=CPU)
+    assert float((features_of(student, images, CPU).argmax(1) == side).float().mean()) > 0.95
+
+
 def test_mixmatch_never_looks_at_labels_of_the_unlabelled():
     images, side = halves()
     few = torch.arange(96) < 6

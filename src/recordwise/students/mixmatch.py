@@ -25,6 +25,8 @@ class MixMatch(MomentumSettings):
     """Settings of MixMatch.
 
     Attributes:
+      epochs: Each goes through the labelled or the unlabelled images once, whichever are more.
+      keep: The share of itself that the average keeps at every step; less in the first ones, which it should forget.
       views: Views of an unlabelled image whose answers are averaged.
       temperature: Below one sharpens those answers.
       mixing: The parameter of the Beta distribution that mixing weights are drawn from.
@@ -80,7 +82,7 @@ def mixmatch(
     descent = settings.descent(parameters)
     with_label = Batches(known, settings.batch, generator)
     without = Batches(unknown, min(settings.batch, len(unknown)), generator)
-    balance, total = (torch.zeros((), device=images.device) for _ in range(2))
+    balance, keep, total = (torch.zeros((), device=images.device) for _ in range(3))
 
     def step() -> None:
         taught, untaught = with_label.next(), without.next()
@@ -103,18 +105,20 @@ def mixmatch(
         consistent = (answer[own:].exp() - goal[own:]).square().mean()
         loss = supervised + balance * consistent
         descent.update(torch.autograd.grad(loss, parameters))
-        follow(learner, average, settings.keep, buffers=True)
+        follow(learner, average, keep, buffers=True)
         total.add_(loss.detach())
 
-    recorded, steps = Recorded(step, compute, generator), len(without)
+    recorded, steps = Recorded(step, compute, generator), max(len(with_label), len(without))
 
     def one_epoch(epoch: int) -> float:
         total.zero_()
-        without.shuffle()
         for batch in range(steps):
-            if batch % len(with_label) == 0:
-                with_label.shuffle()
-            done = (epoch + batch / steps) / settings.epochs
+            for batches in (without, with_label):
+                if batch % len(batches) == 0:
+                    batches.shuffle()
+            before = epoch * steps + batch
+            done = before / (settings.epochs * steps)
+            keep.fill_(min(settings.keep, before / (before + 10)))
             descent.rate.fill_(settings.rate * cosine(done))
             balance.fill_(settings.unlabelled_weight * min(1.0, done / settings.ramp))
             recorded()
