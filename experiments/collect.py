@@ -1,8 +1,9 @@
-"""From what `represent`, `agree` and `teach` left behind to rows of experiments/results/{features,students}.json.
+"""From what GPU runs left behind to rows of experiments/results/{features,students}.json.
 
     python -m experiments.collect runs
 
-A row replaces the one of the same data, way, seed and setting and leaves the others alone: GPU runs come one by one.
+Runs come one by one. A feature row is one seed's, and replaces that seed's; a student's row has all its seeds, and a
+new one joins them.
 """
 
 from __future__ import annotations
@@ -10,29 +11,38 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-STUDENTS = {"mnist": "self-labelled ResNet-18 of width 32", "ensemble": "M3, M5, M7 majority vote"}
 FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(?:-(?P<way>agreed))?-(?P<seed>\d+)")
 SETTING = re.compile(r"(?P<protocol>[a-z-]+)-s(?P<s>\d+)-k(?P<k>\d+)-eps(?P<epsilon>[\d.]+)")
+METHODS = {"alone": "self-supervised on the pool", "agreed": "sharpened by consensus", "simclr": "SimCLR"}
+STUDENTS = {
+    "mnist": "self-labelled ResNet-18 of width 32",
+    "cifar10": "self-labelled ResNet-18",
+    "svhn": "self-labelled ResNet-18",
+    "ensemble": "M3, M5, M7 majority vote",
+    "densenet": "DenseNet-121",
+    "mixmatch": "WideResNet-28-2 with MixMatch",
+}
+TAUGHT = {"densenet": "cifar10", "mixmatch": "svhn"}
+PER_SEED = ("seeds", "test_accuracy", "label_accuracy", "nonprivate")
 
 Row = dict[str, Any]
 
 
-def features_row(data: str, way: str, seed: int, facts: Row) -> Row:
+def features_row(data: str, way: str, facts: Row, command: str) -> Row:
     """How well true labels lie in the features and clusters of one run."""
     stages = [key.removesuffix("_public") for key in facts if key.endswith("_public") and key != "consensus_public"]
-    again = f"agree --seed {seed} --others ..." if way == "agreed" else f"represent --seed {seed}"
     return {
-        "method": "sharpened by consensus" if way == "agreed" else "self-supervised on the pool",
+        "method": METHODS[way],
         "data": data,
         "split": "clean",
-        "way": way or "alone",
-        "seed": seed,
+        "way": way,
+        "seed": facts["seed"],
         "knn_test": next(value for key, value in facts.items() if key.endswith("knn_test")),
         "purity": {n: next(v for k, v in facts.items() if k.endswith(f"_purity{n}")) for n in (10, 40, 100, 500)},
         "pool_clusters": {stage: facts[f"{stage}_public"] for stage in stages},
@@ -42,53 +52,69 @@ def features_row(data: str, way: str, seed: int, facts: Row) -> Row:
         "sha256": {key.removesuffix("_sha256"): value for key, value in facts.items() if key.endswith("_sha256")},
         "versions": facts["versions"],
         "hardware": facts["hardware"],
-        "command": f"python -m experiments.{data} {again}",
+        "command": command,
         "date": facts.get("date", date.today().isoformat()),
     }
 
 
-def student_rows(data: str, way: str, seed: int, facts: Row) -> Iterator[Row]:
-    """Test accuracy of the networks taught one run's released labels."""
+def student_rows(data: str, kind: str, facts: Row, command: str) -> Iterator[Row]:
+    """Test accuracy of one seed's networks, taught released labels."""
     for key in facts:
         found = SETTING.fullmatch(key.removesuffix("_test").removesuffix("_ensemble"))
         if not key.endswith("_test") or found is None:
             continue
-        kind = "ensemble" if key.endswith("_ensemble_test") else data
-        truth = "truth_ensemble_test" if kind == "ensemble" else "truth_test"
+        voted = key.endswith("_ensemble_test")
         yield {
             "method": "recordwise",
             "data": data,
             "split": "clean",
             "setting": found[0],
             "encoder": "self-supervised on the pool",
-            "way": way or "alone",
+            "way": way_of(facts["labels"]),
             "queries": "k-means" if found["s"] != "10" else "clusters",
-            "student": STUDENTS.get(kind, "self-labelled ResNet-18"),
+            "student": STUDENTS["ensemble" if voted else kind],
             "protocol": found["protocol"],
             "s": int(found["s"]),
             "k": int(found["k"]),
             "epsilon": float(found["epsilon"]),
             "delta": 0.0,
             "neighbours": "replace",
-            "seeds": [f"{seed}/0"],
+            "seeds": [f"{facts['seed']}/0"],
             "test_accuracy": [facts[key]],
             "label_accuracy": [facts[f"{found[0]}_labels"]],
-            "nonprivate_accuracy": facts.get(truth),
+            "nonprivate": [facts.get("truth_ensemble_test" if voted else "truth_test")],
             "versions": facts["versions"],
             "hardware": facts["hardware"],
-            "command": f"python -m experiments.{data} teach --seed {seed} --released runs/.../released.npz",
+            "command": command,
             "date": facts.get("date", date.today().isoformat()),
         }
 
 
-def merge(name: str, rows: list[Row], keys: tuple[str, ...]) -> None:
+def way_of(folder: str) -> str:
+    """How the features of a folder such as svhn-12 or cifar10-together were learnt."""
+    return "-".join(word for word in folder.split("-")[1:] if not word.isdigit()) or "alone"
+
+
+def with_seeds(row: Row, earlier: Row | None) -> Row:
+    """A row with the seeds of an earlier one beside its own; a seed that both have is the newer one's."""
+    entries = {}
+    for one in (earlier, row) if earlier else (row,):
+        entries |= {seed: values for seed, *values in zip(*(one[key] for key in PER_SEED), strict=True)}
+    lists = zip(*([seed, *values] for seed, values in sorted(entries.items())), strict=True)
+    merged = row | {key: list(values) for key, values in zip(PER_SEED, lists, strict=True)}
+    known = [value for value in merged["nonprivate"] if value is not None]
+    return merged | {"nonprivate_accuracy": round(sum(known) / len(known), 4) if known else None}
+
+
+def merge(name: str, rows: list[Row], keys: tuple[str, ...], joined: Callable[[Row, Row | None], Row]) -> None:
     path = RESULTS / f"{name}.json"
 
     def identity(row: Row) -> tuple[str, ...]:
         return tuple(str(row.get(key)) for key in keys)
 
     kept = {identity(row): row for row in json.loads(path.read_text())} if path.exists() else {}
-    kept |= {identity(row): row for row in rows}
+    for row in rows:
+        kept[identity(row)] = joined(row, kept.get(identity(row)))
     path.write_text(json.dumps(list(kept.values()), indent=1, ensure_ascii=False) + "\n")
 
 
@@ -96,17 +122,25 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m experiments.collect RUNS, the folder that represent and teach wrote to")
     features, students = [], []
-    for folder in sorted(Path(sys.argv[1]).iterdir()):
-        named = FOLDER.fullmatch(folder.name)
-        if named is None:
-            continue
-        data, way, seed = named["data"], named["way"] or "", int(named["seed"])
-        if (folder / "represent.json").exists():
-            features.append(features_row(data, way, seed, json.loads((folder / "represent.json").read_text())))
-        if (folder / "released.json").exists():
-            students += student_rows(data, way, seed, json.loads((folder / "released.json").read_text()))
-    merge("features", features, ("data", "way", "seed"))
-    merge("students", students, ("data", "way", "setting", "student", "seeds"))
+    for path in sorted(Path(sys.argv[1]).glob("**/*.json")):
+        facts, named = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
+        if named is None and path.stem == "paper-simclr":
+            features.append(features_row("cifar10", "simclr", facts, "python -m experiments.paper simclr"))
+        elif named is None and path.stem in ("paper-densenet", "paper-mixmatch"):
+            kind = path.stem.removeprefix("paper-")
+            command = f"python -m experiments.paper {kind} --released runs/{facts['labels']}/released.npz"
+            students += student_rows(TAUGHT[kind], kind, facts, f"{command} --epochs {facts['epochs']}")
+        elif named and path.stem == "represent":
+            data, way = named["data"], named["way"] or "alone"
+            stage = "represent --seed SEED" if way == "alone" else "agree --seed SEED --others ..."
+            command = f"python -m experiments.{data} {stage}".replace("SEED", str(facts["seed"]))
+            features.append(features_row(data, way, facts, command))
+        elif named and path.stem == "released":
+            data = named["data"]
+            command = f"python -m experiments.{data} teach --seed SEED --released runs/FOLDER/released.npz"
+            students += student_rows(data, data, facts, command)
+    merge("features", features, ("data", "way", "seed"), lambda row, earlier: row)
+    merge("students", students, ("data", "way", "setting", "student"), with_seeds)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from experiments.images import Images, load_images
-from experiments.measuring import Log, purity
+from experiments.measuring import Log, made_by, purity
 from recordwise.data import Rule
 from recordwise.encoders.steps import Compute
 from recordwise.queries.dti import Dti, Transform, assign, cluster_by_transformation
@@ -42,7 +42,7 @@ def cluster(images: Images, dti: Dti, seeds: list[int], *, compute: Compute, fol
     """The best of several runs, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "dti.json")
-    log.say(settings=repr(dti), pool=len(images.public), seeds=seeds)
+    log.say(settings=repr(dti), pool=len(images.public), seeds=seeds, **made_by(compute))
     least = float("inf")
     for seed in seeds:
         errors: list[float] = []

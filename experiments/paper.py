@@ -23,7 +23,7 @@ from torch.nn import functional
 from experiments import compact
 from experiments.cifar10 import RECIPE as CIFAR10
 from experiments.images import Images, load_images
-from experiments.measuring import CLASSES, Log, measure, share
+from experiments.measuring import CLASSES, Log, made_by, measure, share
 from experiments.svhn import RECIPE as SVHN
 from experiments.vision import NEIGHBOURS
 from recordwise.data import Rule
@@ -97,6 +97,8 @@ def main() -> None:
     data = DATA[given.stage]
     images = load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
     log = Log(given.runs / f"paper-{given.stage}.json")
+    labels = given.released and given.released.parent.name
+    log.say(seed=SEED, pool=len(images.public), epochs=given.epochs, labels=labels, **made_by(compute))
     if given.stage == "simclr":
         compare_simclr(images, given.epochs, compute, log)
     else:

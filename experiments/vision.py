@@ -68,12 +68,7 @@ def represent(images: Images, recipe: Recipe, *, seed: int, compute: Compute, fo
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "represent.json")
     log.say(seed=seed, pool=len(images.public), settings=repr(recipe), **made_by(compute))
-    backbone = kept(
-        folder / "backbone.safetensors",
-        empty_backbone(images, recipe, compute),
-        lambda: _pretrain(images, recipe, seed, compute, folder / "pretraining.pt", log),
-        log,
-    )
+    backbone = self_supervised(images, recipe, seed, compute, folder, log)
     if recipe.scan is None:
         measure(backbone, images, compute, log, "byol", mirror=recipe.mirror)
         write_features(backbone, None, images, recipe, compute, folder)
@@ -91,6 +86,18 @@ def kept(path: Path, empty: nn.Module, make: Callable[[], nn.Module], log: Log) 
         log.say(**{f"{path.stem}_sha256": save_weights(network, path)})
         return network
     return load_weights(empty, path).eval()
+
+
+def self_supervised(images: Images, recipe: Recipe, seed: int, compute: Compute, folder: Path, log: Log) -> nn.Module:
+    """The self-supervised weights in `folder`, learnt from the pool if they are not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: nn.Module = kept(
+        folder / "backbone.safetensors",
+        empty_backbone(images, recipe, compute),
+        lambda: _pretrain(images, recipe, seed, compute, folder / "pretraining.pt", log),
+        log,
+    )
+    return found
 
 
 def empty_backbone(images: Images, recipe: Recipe, compute: Compute) -> ResNet:
@@ -182,19 +189,23 @@ def sharpened(
 def agree(
     images: Images, recipe: Recipe, others: list[Path], *, seed: int, compute: Compute, folder: Path, out: Path
 ) -> None:
-    """Sharpen once more what this run and others (their feature files) agree on, from this run's weights."""
+    """Sharpen what this run and others (their feature files) agree on, from this run's self-supervised weights.
+
+    A run that has no clusters of its own learns its self-supervised weights here and has no say in the consensus.
+    """
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / "represent.json")
     names = [path.parent.name if path.stem == "features" else path.stem for path in others]
     log.say(seed=seed, others=names, **made_by(compute))
-    every = [compact.read(path)[1]["public"] for path in (folder / "features.npz", *others)]
+    own = folder / "features.npz"
+    every = [compact.read(path)[1]["public"] for path in ([own] if own.exists() else []) + others]
     found = consensus(every, pool=every, clusters=CLASSES)
     clusters = torch.from_numpy(found.clusters).to(compute.device)
     log.say(
         unanimous=round(float(found.unanimous.mean()), 4),
         consensus_public=round(purity(clusters, images.public_labels), 4),
     )
-    backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
+    backbone = self_supervised(images, recipe, seed, compute, folder, log)
     network = sharpened(
         backbone, images, clusters, torch.from_numpy(found.unanimous).to(compute.device), recipe,
         seed=seed + 100, compute=compute, log=log, path=out / "agreed.safetensors",
@@ -234,7 +245,7 @@ def teach(
     """
     log, kept_answers = Log(out / f"{released.stem}.json"), out / f"{released.stem}-answers.npz"
     answers = dict(np.load(kept_answers)) if kept_answers.exists() else {}
-    log.say(seed=seed, **made_by(compute))
+    log.say(seed=seed, labels=released.parent.name, **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
     vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)

@@ -91,6 +91,22 @@ def test_a_killed_run_goes_on_and_seeds_can_agree(tmp_path: Path, monkeypatch: p
     assert compact.read(tmp_path / "agreed" / "features.npz")[1]
 
 
+def test_a_seed_without_clusters_learns_what_others_agree_on(tmp_path: Path):
+    images, small = noise(1, 16), shrunk(mnist.SMALL)
+    rng = np.random.default_rng(0)
+    vectors = {part: rng.normal(size=(len(pixels), 4)).astype(np.float32) for part, pixels in images.parts.items()}
+    clusters = {part: rng.integers(0, 10, len(pixels)) for part, pixels in images.parts.items()}
+    for other in ("one", "two"):
+        compact.write(tmp_path / f"{other}.npz", vectors, clusters, dims=4)
+    agree(
+        images, small, [tmp_path / "one.npz", tmp_path / "two.npz"],
+        seed=3, compute=CPU, folder=tmp_path / "3", out=tmp_path / "agreed",
+    )  # fmt: skip
+    facts = json.loads((tmp_path / "agreed" / "represent.json").read_text())
+    assert facts["unanimous"] == 1
+    assert facts["backbone_sha256"] == digest_of(tmp_path / "3" / "backbone.safetensors")
+
+
 def test_a_student_taught_later_joins_the_answers_of_those_before(tmp_path: Path):
     images, small = noise(3, 16), shrunk(svhn.SMALL)
     represent(images, small, seed=1, compute=CPU, folder=tmp_path)
