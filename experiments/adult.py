@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.provenance import versions
 
-from experiments.labelling import versions
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
 from recordwise.labels import decode, neighbour_graph

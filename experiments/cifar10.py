@@ -3,6 +3,7 @@
     python -m experiments.cifar10 represent --seed 12      # nine minutes of one H200; the same for seeds 11 and 13
     python -m experiments.cifar10 agree --seed 12 --others runs/cifar10-13/features.npz runs/cifar10-11/features.npz
     cp runs/cifar10-agreed-12/features.npz experiments/features/cifar10-agreed-12.npz
+    python -m experiments.cifar10 agree --seed 14 --others experiments/features/cifar10-{11,agreed-12,agreed-13}.npz
     python -m experiments.together cifar10                 # from here on a CPU
     python -m experiments.labelling cifar10
     python -m experiments.labelling cifar10 --stem cifar10-agreed-12 --only central-s500-k1-eps1 --released released.npz
@@ -12,7 +13,8 @@ The settings come from an earlier probe that compared variants with labels in ha
 so it may be one of these. What the probe left open (how strong and how likely each change of the strong view is, strong
 views in the trusting epochs, the alignment rate, the exact prototype loss) was filled in here before the first run.
 Seed 11 had two rounds of self-labelling and did not agree with anybody; seeds 12 and 13 had one, and then agreed with
-each other and with 11. The linear student was chosen afterwards (see labelling.py).
+each other and with 11. Seed 14 had none, and no SCAN: it was taught what 11 and the other two, sharpened, agree on. The
+linear student was chosen afterwards (see labelling.py).
 """
 
 from __future__ import annotations

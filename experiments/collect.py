@@ -16,9 +16,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from experiments.rows import CLASSES, Row, named, result_row
+
 RESULTS = Path(__file__).parent / "results"
 FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(?:-(?P<way>agreed))?-(?P<seed>\d+)")
-SETTING = re.compile(r"(?P<protocol>[a-z-]+)-s(?P<s>\d+)-k(?P<k>\d+)-eps(?P<epsilon>[\d.]+)")
 METHODS = {"alone": "self-supervised on the pool", "agreed": "sharpened by consensus", "simclr": "SimCLR"}
 STUDENTS = {
     "mnist": "self-labelled ResNet-18 of width 32",
@@ -30,8 +31,6 @@ STUDENTS = {
 }
 TAUGHT = {"densenet": "cifar10", "mixmatch": "svhn"}
 PER_SEED = ("seeds", "test_accuracy", "label_accuracy", "nonprivate")
-
-Row = dict[str, Any]
 
 
 def features_row(data: str, way: str, facts: Row, command: str) -> Row:
@@ -60,34 +59,28 @@ def features_row(data: str, way: str, facts: Row, command: str) -> Row:
 def student_rows(data: str, kind: str, facts: Row, command: str) -> Iterator[Row]:
     """Test accuracy of one seed's networks, taught released labels."""
     for key in facts:
-        found = SETTING.fullmatch(key.removesuffix("_test").removesuffix("_ensemble"))
-        if not key.endswith("_test") or found is None:
+        setting = named(key.removesuffix("_test").removesuffix("_ensemble"))
+        if not key.endswith("_test") or setting is None:
             continue
         voted = key.endswith("_ensemble_test")
-        yield {
-            "method": "recordwise",
-            "data": data,
-            "split": "clean",
-            "setting": found[0],
-            "encoder": "self-supervised on the pool",
-            "way": way_of(facts["labels"]),
-            "queries": "k-means" if found["s"] != "10" else "clusters",
-            "student": STUDENTS["ensemble" if voted else kind],
-            "protocol": found["protocol"],
-            "s": int(found["s"]),
-            "k": int(found["k"]),
-            "epsilon": float(found["epsilon"]),
-            "delta": 0.0,
-            "neighbours": "replace",
-            "seeds": [f"{facts['seed']}/0"],
-            "test_accuracy": [facts[key]],
-            "label_accuracy": [facts[f"{found[0]}_labels"]],
-            "nonprivate": [facts.get("truth_ensemble_test" if voted else "truth_test")],
-            "versions": facts["versions"],
-            "hardware": facts["hardware"],
-            "command": command,
-            "date": facts.get("date", date.today().isoformat()),
-        }
+        truth = facts.get("truth_ensemble_test" if voted else "truth_test")
+        yield result_row(
+            setting,
+            data=data,
+            split="clean",
+            encoder="self-supervised on the pool",
+            queries="k-means" if setting.s != CLASSES else "clusters",
+            student=STUDENTS["ensemble" if voted else kind],
+            way=way_of(facts["labels"]),
+            seeds=[f"{facts['seed']}/0"],
+            test_accuracy=[facts[key]],
+            label_accuracy=[facts[f"{setting.name}_labels"]],
+            nonprivate_accuracy=truth,
+            nonprivate=[truth],
+            versions=facts["versions"],
+            hardware=facts["hardware"],
+            command=command,
+        )
 
 
 def way_of(folder: str) -> str:
@@ -97,7 +90,7 @@ def way_of(folder: str) -> str:
 
 def with_seeds(row: Row, earlier: Row | None) -> Row:
     """A row with the seeds of an earlier one beside its own; a seed that both have is the newer one's."""
-    entries = {}
+    entries: dict[str, list[Any]] = {}
     for one in (earlier, row) if earlier else (row,):
         entries |= {seed: values for seed, *values in zip(*(one[key] for key in PER_SEED), strict=True)}
     lists = zip(*([seed, *values] for seed, values in sorted(entries.items())), strict=True)
@@ -121,7 +114,8 @@ def merge(name: str, rows: list[Row], keys: tuple[str, ...], joined: Callable[[R
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m experiments.collect RUNS, the folder that represent and teach wrote to")
-    features, students = [], []
+    features: list[Row] = []
+    students: list[Row] = []
     for path in sorted(Path(sys.argv[1]).glob("**/*.json")):
         facts, named = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
         if named is None and path.stem == "paper-simclr":

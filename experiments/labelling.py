@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -29,7 +28,8 @@ import numpy as np
 from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 
-from experiments.sources import CLASSES, Features, read_features, sources
+from experiments.rows import CLASSES, DELTA, Row, Setting, result_row
+from experiments.sources import Features, read_features, sources
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.labels import decode, neighbour_graph
@@ -45,7 +45,6 @@ from recordwise.queries import KMeansQueries, Queries
 from recordwise.votes import Ballot, Votes, cast_votes
 
 HERE = Path(__file__).parent
-DELTA = 1e-6  # of the shuffle model
 ENCODERS = {
     "pretrained": "EfficientNet-Lite2 (ImageNet)",
     "with-pretrained": "self-supervised on the pool and EfficientNet-Lite2 (ImageNet)",
@@ -67,20 +66,6 @@ PROTOCOLS: dict[str, Make] = {  # from a ballot, an epsilon and the public numbe
     "local-questions": lambda ballot, epsilon, n: Questions(ballot=ballot, epsilon=epsilon),
     "local-rr": lambda ballot, epsilon, n: RandomizedResponse(ballot=ballot, epsilon=epsilon),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One row: s queries, k votes per record, a protocol at one epsilon."""
-
-    s: int
-    epsilon: float
-    k: int = 1
-    protocol: str = "central"
-
-    @property
-    def name(self) -> str:
-        return f"{self.protocol}-s{self.s}-k{self.k}-eps{self.epsilon:g}"
 
 
 def headline(features: Features) -> list[Setting]:
@@ -200,7 +185,7 @@ def right(found: Ints, wanted: Ints) -> float:
     return round(float((found == wanted).mean()), 4)
 
 
-def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]:
+def measure(every: list[Features], setting: Setting) -> Iterator[Row]:
     """One row per student: every seed of the features with every draw of the noise."""
     clusters = setting.s == CLASSES and bool(every[0].clusters)
     seeds, label_accuracy, known = [], [], {}
@@ -219,31 +204,23 @@ def measure(every: list[Features], setting: Setting) -> Iterator[dict[str, Any]]
                 test_accuracy["clusters"].append(right(classes[features.clusters["test"]], test))
     source = every[0].source
     for student, found in test_accuracy.items():
-        yield {
-            "method": "recordwise",
-            "data": source.data,
-            "split": str(source.rule),
-            "setting": setting.name,
-            "encoder": ENCODERS.get(source.way, "self-supervised on the pool"),
-            "way": source.way or "alone",
-            "queries": "clusters" if clusters else "k-means",
-            "student": student,
-            "protocol": setting.protocol,
-            "s": setting.s,
-            "k": setting.k,
-            "epsilon": setting.epsilon,
-            "delta": DELTA if setting.protocol == "shuffle" else 0.0,
-            "neighbours": "replace",
-            "planned": setting.protocol == "central" and setting.s == planned(every[0], setting.epsilon),
-            "seeds": seeds,
-            "test_accuracy": found,
-            "label_accuracy": label_accuracy,
-            "nonprivate_accuracy": round(float(np.mean([taught_the_truth(f, student) for f in every])), 4),
-            "versions": versions("numpy", "scipy", "scikit-learn"),
-            "hardware": hardware(),
-            "command": f"python -m experiments.labelling {source.data}",
-            "date": np.datetime64("today").astype(str),
-        }
+        yield result_row(
+            setting,
+            data=source.data,
+            split=str(source.rule),
+            encoder=ENCODERS.get(source.way, "self-supervised on the pool"),
+            queries="clusters" if clusters else "k-means",
+            student=student,
+            way=source.way or "alone",
+            planned=setting.protocol == "central" and setting.s == planned(every[0], setting.epsilon),
+            seeds=seeds,
+            test_accuracy=found,
+            label_accuracy=label_accuracy,
+            nonprivate_accuracy=round(float(np.mean([taught_the_truth(f, student) for f in every])), 4),
+            versions=versions("numpy", "scipy", "scikit-learn"),
+            hardware=hardware(),
+            command=f"python -m experiments.labelling {source.data}",
+        )
 
 
 @cache
@@ -292,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Labels and linear students from committed features")
     parser.add_argument("data", choices=("cifar10", "svhn", "mnist"))
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
-    parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; writes no results")
+    parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; other rows stay")
     parser.add_argument("--released", type=Path, help="write labels for `teach` here, and no results")
     parser.add_argument(
         "--stem", help="of the features to go by, such as svhn-12 or cifar10-together; all if not given"
@@ -319,14 +296,17 @@ def main() -> None:
                     f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items()
                 )
                 print(f"{source.rule} {source.stem:23s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
-        if not given.only:
-            write(HERE / "results" / f"{given.data}.json", rows)
+        write(HERE / "results" / f"{given.data}.json", rows, by=("split", "way", *(["setting"] if given.only else [])))
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """In place of earlier rows of the same source: a killed run has kept what it finished."""
-    mine = {(row["split"], row["way"]) for row in rows}
-    others = [row for row in json.loads(path.read_text()) if (row["split"], row.get("way")) not in mine]
+def write(path: Path, rows: list[Row], *, by: tuple[str, ...]) -> None:
+    """In place of earlier rows that are the same by these keys: a killed run has kept what it finished."""
+
+    def identity(row: Row) -> tuple[str, ...]:
+        return tuple(row[key] for key in by)
+
+    mine = {identity(row) for row in rows}
+    others = [row for row in json.loads(path.read_text()) if identity(row) not in mine]
     keys = ("split", "way", "protocol", "k")
     every = sorted(
         others + rows, key=lambda row: (*(row[key] for key in keys), -row["epsilon"], row["s"], row["student"])

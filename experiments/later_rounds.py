@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.provenance import versions
 from numpy.typing import NDArray
 
-from experiments.labelling import versions
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.images import Images
+from experiments.rows import CLASSES
 from recordwise.encoders.self_supervised import features_of
 from recordwise.encoders.spherical import spherical_kmeans
 from recordwise.encoders.steps import Compute
-
-CLASSES = 10
 
 
 class Log:

@@ -23,7 +23,8 @@ from torch.nn import functional
 from experiments import compact
 from experiments.cifar10 import RECIPE as CIFAR10
 from experiments.images import Images, load_images
-from experiments.measuring import CLASSES, Log, made_by, measure, share
+from experiments.measuring import Log, made_by, measure, share
+from experiments.rows import CLASSES
 from experiments.svhn import RECIPE as SVHN
 from experiments.vision import NEIGHBOURS
 from recordwise.data import Rule

@@ -25,7 +25,6 @@ from functools import cached_property
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,8 +33,9 @@ from numpy.typing import NDArray
 
 from experiments import compact, dti
 from experiments.images import load_arrays
-from experiments.labelling import CLASSES, DELTA, HERE, Setting, released, right
+from experiments.labelling import HERE, released, right
 from experiments.measuring import Log
+from experiments.rows import CLASSES, Row, Setting, result_row
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.encoders.augment import Augment, pixels
@@ -216,41 +216,33 @@ def purity(clusters: Ints, labels: Ints) -> float:
 
 def measure(
     data: str, asked: Asked, students: dict[str, Student], images: dict[str, NDArray[np.uint8]], setting: Setting
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """One row per student, over draws of the noise."""
     labels = {part: images[f"{part}_labels"].astype(np.int64) for part in compact.PARTS}
     votes = asked.votes(labels["private"])
     draws = range(20 if setting.s == CLASSES else 5)
     every = [released(asked.queries, asked.graph, votes, setting, draw)[asked.queries.owner] for draw in draws]
     for name, student in students.items():
-        yield {
-            "method": "recordwise",
-            "data": data,
-            "split": str(Rule.PAPER),
-            "setting": setting.name,
-            "encoder": asked.encoder,
-            "queries": asked.how,
-            "student": name,
-            "protocol": setting.protocol,
-            "s": setting.s,
-            "k": setting.k,
-            "epsilon": setting.epsilon,
-            "delta": DELTA if setting.protocol == "shuffle" else 0.0,
-            "neighbours": "replace",
-            "records": len(votes),
-            "seeds": [f"{asked.seed}/{draw}" for draw in draws],
-            "test_accuracy": [right(student(taught), labels["test"]) for taught in every],
-            "label_accuracy": [right(taught, labels["public"]) for taught in every],
-            "purity": purity(asked.queries.owner, labels["public"]),
-            "nonprivate_accuracy": right(student(labels["public"]), labels["test"]),
-            "versions": versions("numpy", "scipy", "scikit-learn", "torch"),
-            "hardware": hardware(),
-            "command": f"python -m experiments.paper_split {data}" + " --convnet" * (name == CONVNET),
-            "date": np.datetime64("today").astype(str),
-        }
+        yield result_row(
+            setting,
+            data=data,
+            split=str(Rule.PAPER),
+            encoder=asked.encoder,
+            queries=asked.how,
+            student=name,
+            records=len(votes),
+            purity=purity(asked.queries.owner, labels["public"]),
+            seeds=[f"{asked.seed}/{draw}" for draw in draws],
+            test_accuracy=[right(student(taught), labels["test"]) for taught in every],
+            label_accuracy=[right(taught, labels["public"]) for taught in every],
+            nonprivate_accuracy=right(student(labels["public"]), labels["test"]),
+            versions=versions("numpy", "scipy", "scikit-learn", "torch"),
+            hardware=hardware(),
+            command=f"python -m experiments.paper_split {data}" + " --convnet" * (name == CONVNET),
+        )
 
 
-def rows_of(data: str, images: dict[str, NDArray[np.uint8]], *, folder: Path) -> Iterator[dict[str, Any]]:
+def rows_of(data: str, images: dict[str, NDArray[np.uint8]], *, folder: Path) -> Iterator[Row]:
     """The rows of the students that see gradient histograms, and of none at all."""
     hog = gradients(images)
     students = {"linear": once(linear(hog)), "network": once(network_of_gradients(hog))}
@@ -265,7 +257,7 @@ def rows_of(data: str, images: dict[str, NDArray[np.uint8]], *, folder: Path) ->
             yield from measure(data, own, {"nearest query": nearest_query(own), **students}, images, setting)
 
 
-def convnet_rows(images: dict[str, NDArray[np.uint8]], *, folder: Path) -> Iterator[dict[str, Any]]:
+def convnet_rows(images: dict[str, NDArray[np.uint8]], *, folder: Path) -> Iterator[Row]:
     """The rows of MNIST's convolutional network, taught what DTI's prototypes were called."""
     student = {CONVNET: once(convolutional(images, TEACHING, folder=folder))}
     for count, settings in by_count("mnist"):

@@ -14,7 +14,6 @@ from experiments import compact
 from recordwise.arrays import Ints
 from recordwise.data import Rule, split_of
 
-CLASSES = 10
 ALL = "all"  # in place of a seed, where all stand side by side
 
 
@@ -23,8 +22,9 @@ class Source:
     """One way in which features were learnt: what a feature file's name says.
 
     Attributes:
-      way: "" is one seed, "agreed" one seed sharpened by what three agree on, "together" all seeds side by side,
-        "pretrained" an encoder that others trained, "with-pretrained" that one and all seeds side by side.
+      way: "" is one seed, "agreed" one seed sharpened by what several agree on, "together" all seeds side by side,
+        "one-less" all but one, "pretrained" an encoder that others trained, "with-pretrained" that one and all seeds
+        side by side.
     """
 
     data: str
@@ -36,7 +36,7 @@ class Source:
         return f"{self.data}-{self.way}" if self.way else self.data
 
     def seeds(self, folder: Path) -> list[str]:
-        """Files are called stem-seed.npz; seeds side by side are one file without a number."""
+        """Files are called stem-seed.npz (of one less, the seed left out); all seeds side by side have no number."""
         found = (re.fullmatch(rf"{self.stem}(?:-(\d+))?", path.stem) for path in folder.glob("*.npz"))
         return sorted(match[1] or ALL for match in found if match)
 
@@ -44,8 +44,13 @@ class Source:
 def sources(data: str, folder: Path) -> list[Source]:
     """All there are features for. CIFAR-10's pool is the same under both rules, so its features serve both."""
     rules = list(Rule) if data == "cifar10" else [Rule.CLEAN]
-    ways = ("together", "agreed", "", "pretrained", "with-pretrained")
-    every = [Source(data=data, way=way, rule=rule) for rule in rules for way in ways]
+    ways = ("together", "one-less", "agreed", "", "pretrained", "with-pretrained")
+    every = [
+        Source(data=data, way=way, rule=rule)
+        for rule in rules
+        for way in ways
+        if way != "one-less" or rule is Rule.CLEAN  # the clean split says enough about seeds
+    ]
     return [source for source in every if source.seeds(folder)]
 
 
@@ -64,13 +69,14 @@ def read_features(source: Source, seed: str, folder: Path) -> Features:
     """The features of one seed or of all, and the labels of the split's images in the same order."""
     with np.load(folder / "labels.npz") as file:
         labels = {part: file[f"{source.data}_{part}"].astype(np.int64) for part in compact.PARTS}
-    if seed == ALL:
-        with np.load(folder / f"{source.stem}.npz") as file:
+    path = folder / (f"{source.stem}.npz" if seed == ALL else f"{source.stem}-{seed}.npz")
+    if seed == ALL or source.way == "one-less":
+        with np.load(path) as file:
             clusters = {p: file[f"{p}_clusters"].astype(np.int64) for p in compact.PARTS if f"{p}_clusters" in file}
             members = [compact.read(folder / f"{member}.npz")[0] for member in file["members"]]
         vectors = {part: np.hstack([member[part] for member in members]) for part in compact.PARTS}
     else:
-        vectors, clusters = compact.read(folder / f"{source.stem}-{seed}.npz")
+        vectors, clusters = compact.read(path)
     features = Features(source=source, seed=seed, vectors=vectors, clusters=clusters, labels=labels)
     return as_in_the_paper(features) if source.rule is Rule.PAPER else features
 

@@ -6,7 +6,8 @@ Seeds see the pool differently, and what one runs together another keeps apart. 
 k-means queries and a better linear student. Ten clusters come from all of them: what all say, else what most say
 (CIFAR-10), else what the nearest pool digits say that all agree on (MNIST, by pixels: there all seeds fold the sevens
 with a bar into some other digit, each into its own). Reads experiments/features; writes `<data>-together.npz` there,
-and for CIFAR-10 one with a pretrained encoder's features beside: the members' names, and cluster numbers of all parts.
+`<data>-one-less-<seed>.npz` without each seed in turn, to see how much one matters, and for CIFAR-10 one with a
+pretrained encoder's features beside: the members' names, and cluster numbers of all parts.
 
 That pixels settle MNIST and votes CIFAR-10 was decided after both had been seen on the pool's true labels.
 """
@@ -19,18 +20,27 @@ from pathlib import Path
 import numpy as np
 
 from experiments import compact
+from experiments.rows import CLASSES
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.queries.consensus import consensus, settled
 
 HERE = Path(__file__).parent / "features"
-CLASSES = 10
-OWN = ("cifar10-11", "cifar10-agreed-12", "cifar10-agreed-13")
-MEMBERS = {  # of each file that is written, by data set
-    "mnist": {"mnist-together": ("mnist-11", "mnist-12", "mnist-13")},
-    "cifar10": {"cifar10-together": OWN, "cifar10-with-pretrained": (*OWN, "cifar10-pretrained-0")},
-    "svhn": {"svhn-together": ("svhn-11", "svhn-12")},
+SEEDS = {
+    "mnist": tuple(f"mnist-{seed}" for seed in range(11, 15)),
+    "cifar10": ("cifar10-11", *(f"cifar10-agreed-{seed}" for seed in range(12, 15))),
+    "svhn": tuple(f"svhn-{seed}" for seed in range(11, 14)),
 }
+
+
+def members_of(data: str) -> dict[str, tuple[str, ...]]:
+    """The members of each file that is written."""
+    every = SEEDS[data]
+    files = {f"{data}-together": every}
+    files |= {f"{data}-one-less-{left.split('-')[-1]}": tuple(m for m in every if m != left) for left in every}
+    if data == "cifar10":
+        files["cifar10-with-pretrained"] = (*every, "cifar10-pretrained-0")
+    return files
 
 
 def clusters_of(every: list[dict[str, Ints]], images: dict[str, np.ndarray] | None) -> dict[str, Ints]:
@@ -47,13 +57,13 @@ def clusters_of(every: list[dict[str, Ints]], images: dict[str, np.ndarray] | No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Several seeds side by side")
-    parser.add_argument("data", choices=tuple(MEMBERS))
+    parser.add_argument("data", choices=tuple(SEEDS))
     data = parser.parse_args().data
     images = None
     if data == "mnist":
         parts = parts_of(load(data), Rule.CLEAN)
         images = {p: getattr(parts, p).samples.reshape(-1, 28 * 28).astype(np.float32) for p in compact.PARTS}
-    for name, members in MEMBERS[data].items():
+    for name, members in members_of(data).items():
         every = [clusters for member in members if (clusters := compact.read(HERE / f"{member}.npz")[1])]
         found = clusters_of(every, images) if every else {}
         numbers = {f"{part}_clusters": one.astype(np.uint8) for part, one in found.items()}

@@ -20,7 +20,8 @@ from torch.nn import functional
 
 from experiments import compact
 from experiments.images import Images, load_arrays, load_images
-from experiments.measuring import CLASSES, Log, directions, made_by, measure, measure_clusters, purity, share
+from experiments.measuring import Log, directions, made_by, measure, measure_clusters, purity, share
+from experiments.rows import CLASSES
 from recordwise.data import Rule
 from recordwise.encoders.resnet import Classifier, ResNet
 from recordwise.encoders.saved import load_weights, save_weights

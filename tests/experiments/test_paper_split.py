@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.labelling import Setting
+from experiments.rows import Setting
 from numpy.typing import NDArray
 
 from experiments import compact, dti, paper_split
