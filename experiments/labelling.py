@@ -142,6 +142,7 @@ def vote(features: Features, s: int, k: int) -> Votes:
 def released(queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int) -> Ints:
     """The class of each query under one draw of the noise."""
     protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
+    protocol = protocol.knowing(queries.sizes)
     noise = SeededNoise(draw)
     holders = np.array_split(np.arange(len(votes)), SILOS if setting.protocol == "distributed" else 1)
     messages = [

@@ -264,11 +264,12 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         material = pool if self.student_input == "vectors" else X_public
 
         self.rounds_: list[Round] = []
-        for number, protocol in enumerate(protocols, start=1):
+        for number, planned in enumerate(protocols, start=1):
             # 2 ask, 3 publish
             with progress.step(f"ask (round {number})", 1):
                 queries = folder.keep(f"queries-{number}", partial(self._ask, pool, material, ballot.num_queries))
                 graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+                protocol = planned.knowing(queries.sizes)
                 decoded = partial(
                     decode,
                     sizes=queries.sizes,

@@ -261,7 +261,7 @@ def _runs(
     rng, noise = stream(seed, "planner", "counts"), SeededNoise(seed)
     for _ in range(DRAWS):
         counts = rng.poisson(cells * (num_records / len(world.records)))
-        released = _release(protocol, counts, num_records, noise)
+        released = _release(protocol.knowing(queries.sizes), counts, num_records, noise)
         labels = decode(released, sizes=queries.sizes, graph=graph, num_records=num_records)
         yield (
             float((labels.hard[queries.owner] == truth).mean()),

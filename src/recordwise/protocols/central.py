@@ -20,7 +20,7 @@ from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTall
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, exponential_matching, permute_and_flip
 from recordwise.privacy.noise.matching import MOST_CLASSES
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, one_query_per_class
 from recordwise.tally import Choices, Matched, Tally
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -155,13 +155,7 @@ class CentralMatching(_PureCentral):
             raise InvalidInput(
                 f"matching picks one class per query, so r must be 1, got {self.ballot.labels_per_record}"
             )
-        if self.ballot.num_queries != self.ballot.num_classes:
-            raise InvalidInput(
-                f"matching gives every class one query, so s must be the {self.ballot.num_classes} classes, "
-                f"got {self.ballot.num_queries}"
-            )
-        if self.ballot.num_classes > MOST_CLASSES:
-            raise InvalidInput(f"matching takes at most {MOST_CLASSES} classes, got {self.ballot.num_classes}")
+        one_query_per_class("matching", self.ballot, MOST_CLASSES)
 
     @property
     def scale(self) -> Fraction:

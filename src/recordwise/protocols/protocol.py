@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
+from recordwise.arrays import Ints
+from recordwise.errors import InvalidInput
 from recordwise.privacy.events import Event
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise.source import Noise
@@ -48,3 +50,18 @@ class Protocol(ABC, Generic[Message]):
     @abstractmethod
     def noise_std(self, num_records: int) -> float:
         """The standard deviation of a released cell's error when `num_records` records vote."""
+
+    def knowing(self, sizes: Ints) -> Protocol[Message]:
+        """The same protocol, told how many pool samples each query has: public, and of no use to most."""
+        return self
+
+
+def one_query_per_class(mechanism: str, ballot: Ballot, most_classes: int) -> None:
+    """Refuse a ballot on which the mechanism cannot give every class one query."""
+    if ballot.num_queries != ballot.num_classes:
+        raise InvalidInput(
+            f"mechanism {mechanism!r} gives every class one query, so s must be the {ballot.num_classes} classes, "
+            f"got {ballot.num_queries}"
+        )
+    if ballot.num_classes > most_classes:
+        raise InvalidInput(f"mechanism {mechanism!r} takes at most {most_classes} classes, got {ballot.num_classes}")

@@ -24,13 +24,13 @@ from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exa
 from recordwise.privacy.noise import Noise, bernoulli, exp
 from recordwise.protocols.local.assignments import Answered, anywhere, next_sets, walked
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, one_query_per_class
 from recordwise.streams import stream
 from recordwise.tally import Assigned
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 MOST_CLASSES = 20  # with more the walk loses its way, and one-shot mechanisms find more
-STEPS, LAST_STEPS = 60, 250  # per class: of the walk after each wave, and after the last one
+STEPS, LAST_STEPS = 10, 100  # per class: of the walk after each wave, and after the last one
 FAIR = Fraction(1, 2)
 
 
@@ -108,13 +108,16 @@ class Questions(Protocol[Respondents]):
     Attributes:
       waves: How many times the next questions are made from the answers so far. Public, as is `questions`.
       questions: How many sets are asked about in a wave, the wave's records being dealt to them.
+      sizes: How many pool samples each query has, by which questions are made and answers read; None takes queries
+        to be equally large. Public.
     """
 
     name: ClassVar[str] = "questions"
     ballot: Ballot
     epsilon: Fraction
-    waves: int = 8
-    questions: int = 16
+    waves: int = 32
+    questions: int = 8
+    sizes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
@@ -122,13 +125,12 @@ class Questions(Protocol[Respondents]):
         whole(waves=self.waves, questions=self.questions)
         if self.ballot.cells_per_record != 1:
             raise InvalidInput(f"questions are about one vote, so k·r must be 1, got {self.ballot.cells_per_record}")
-        if self.ballot.num_queries != self.ballot.num_classes:
-            raise InvalidInput(
-                f"questions give every class one query, so s must be the {self.ballot.num_classes} classes, "
-                f"got {self.ballot.num_queries}"
-            )
-        if self.ballot.num_classes > MOST_CLASSES:
-            raise InvalidInput(f"questions take at most {MOST_CLASSES} classes, got {self.ballot.num_classes}")
+        one_query_per_class(self.name, self.ballot, MOST_CLASSES)
+        if self.sizes is not None and (len(self.sizes) != self.ballot.num_queries or min(self.sizes) < 0):
+            raise InvalidInput(f"sizes must be {self.ballot.num_queries} counts >= 0, got {self.sizes}")
+
+    def knowing(self, sizes: Ints) -> Questions:
+        return replace(self, sizes=tuple(sizes.tolist()))
 
     @cached_property
     def indicator(self) -> Indicator:
@@ -142,6 +144,12 @@ class Questions(Protocol[Respondents]):
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(epsilon=self.epsilon, neighbours=Neighbours.REPLACE, trust=Trust.LOCAL, unit=Unit.RECORD)
+
+    @property
+    def _query_shares(self) -> NDArray[np.float64]:
+        """(s,) the share of records that each query is taken to have; Laplace's rule keeps it from being none."""
+        counts = np.ones(self.ballot.num_queries) + (0 if self.sizes is None else np.array(self.sizes))
+        return np.asarray(counts / counts.sum())
 
     def noise_std(self, num_records: int) -> float:
         """Of the votes in one set, had all records been asked about it: answers settle an assignment, not cells."""
@@ -161,9 +169,10 @@ class Questions(Protocol[Respondents]):
             raise ProtocolFault(f"all records must answer at epsilon {float(self.epsilon):g}, some do at another one")
         size = self.ballot.num_classes
         rng = stream(int(noise.words(1)[0]), "questions")
-        walk, answered = anywhere(size, rng), Answered.nothing(size, self.indicator.gap)
+        walk, answered = anywhere(size, rng), Answered.nothing(self.indicator.gap, self._query_shares)
         for wave, turn in enumerate(np.array_split(rng.permutation(sum(map(len, clients))), self.waves), start=1):
-            sets = next_sets(walk.assignments, self.questions, rng)
+            worth = len(turn) / self.questions * (self.indicator.gap * walk.share) ** 2
+            sets = next_sets(walk.assignments, answered.sizes, self.questions, worth, rng)
             which = np.arange(len(turn)) % self.questions
             said = _ask(clients, turn, sets, which)
             yes, asked = (np.bincount(which[some], minlength=self.questions) for some in (said, slice(None)))
