@@ -28,7 +28,7 @@ def write(path: Path, features: dict[str, NDArray[np.float32]], clusters: dict[s
     kept = {part: np.clip(np.rint(x / scale), -STEPS, STEPS).astype(np.int8) for part, x in turned.items()}
     kept |= {f"{part}_clusters": numbers.astype(np.uint8) for part, numbers in clusters.items()}
     partial = path.with_suffix(".part.npz")
-    np.savez_compressed(partial, scale=scale.astype(np.float32), **kept)  # type: ignore[arg-type]
+    np.savez_compressed(partial, scale=scale.astype(np.float32), **kept)
     partial.rename(path)
 
 

@@ -67,21 +67,23 @@ Samples = tuple[
 
 def mnist(seed: int) -> Samples:
     train = load("mnist").train
+    labels = np.asarray(train.labels)
     order = stream(seed, "split").permutation(len(train))
     public, private = order[:5_000], order[5_000:25_000]
     hog = Hog(cell=7).fit(train.samples[public])
     pca = Pca(40).fit(hog.transform(train.samples[public]))
     vectors = [pca.transform(hog.transform(train.samples[part])) for part in (public, private)]
-    return vectors[0], train.labels[public], vectors[1], train.labels[private]
+    return vectors[0], labels[public], vectors[1], labels[private]
 
 
 def adult(seed: int) -> Samples:
     train = load("adult").train
+    labels = np.asarray(train.labels)
     order = stream(seed, "split").permutation(len(train))
     public, private = order[:5_000], order[5_000:]
     table = Table().fit(train.samples[public])
     vectors = [table.transform(train.samples[part]) for part in (public, private)]
-    return vectors[0], train.labels[public], vectors[1], train.labels[private]
+    return vectors[0], labels[public], vectors[1], labels[private]
 
 
 def digits(seed: int) -> Samples:

@@ -65,7 +65,7 @@ def cluster(images: Images, dti: Dti, seeds: list[int], *, compute: Compute, fol
         if errors[-1] < least:
             least = errors[-1]
             kept = {part: clusters.byte().cpu().numpy() for part, clusters in found.items()}
-            np.savez_compressed(folder / "clusters.npz", **kept)
+            np.savez_compressed(folder / "clusters.npz", **kept)  # type: ignore[arg-type]
             np.save(folder / "prototypes.npy", model.images.detach().half().cpu().numpy())
             log.say(kept=seed)
     log.say(finished=True)

@@ -189,7 +189,8 @@ def right(found: Ints, wanted: Ints) -> float:
 def measure(every: list[Features], setting: Setting) -> Iterator[Row]:
     """One row per student: every seed of the features with every draw of the noise."""
     clusters = setting.s == CLASSES and bool(every[0].clusters)
-    seeds, label_accuracy, known = [], [], {}
+    seeds, label_accuracy = [], []
+    known: dict[tuple[str, bytes], float] = {}
     test_accuracy: dict[str, list[float]] = {"linear": [], **({"clusters": []} if clusters else {})}
     for features in every:
         test = features.labels["test"]

@@ -103,14 +103,12 @@ def self_supervised(images: Images, recipe: Recipe, seed: int, compute: Compute,
 
 def empty_backbone(images: Images, recipe: Recipe, compute: Compute) -> ResNet:
     mean, deviation = channel_statistics(images.public)
-    network: ResNet = compute.ready(ResNet(mean=mean, deviation=deviation, width=recipe.byol.width))
-    return network
+    return compute.ready(ResNet(mean=mean, deviation=deviation, width=recipe.byol.width))
 
 
 def empty_classifier(images: Images, recipe: Recipe, compute: Compute) -> Classifier:
     backbone = empty_backbone(images, recipe, compute)
-    network: Classifier = compute.ready(Classifier(backbone, backbone.dim, CLASSES))
-    return network
+    return compute.ready(Classifier(backbone, backbone.dim, CLASSES))
 
 
 def _pretrain(images: Images, recipe: Recipe, seed: int, compute: Compute, checkpoint: Path, log: Log) -> nn.Module:
@@ -288,8 +286,8 @@ def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: 
     votes = []
     for number, plan in enumerate((M3, M5, M7)):
         with fresh_weights(seed + number):
-            network = ConvNet(plan)
-        network = train(network, images.public, taught, weights, settings, seed=seed + number, compute=plain)
+            untaught = ConvNet(plan)
+        network = train(untaught, images.public, taught, weights, settings, seed=seed + number, compute=plain)
         votes.append(features_of(network, images.test, plain).argmax(1))
     return majority(votes)
 

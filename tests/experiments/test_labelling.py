@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.labelling import HERE, answers, ask, grid, label, linear_student, right
-from experiments.rows import CLASSES, Setting
+from experiments.labelling import HERE, answers, ask, grid, label, linear_student, right, write
+from experiments.rows import CLASSES, Setting, named, result_row
 from experiments.sources import Features, Source, as_in_the_paper, read_features, sources
 from experiments.together import clusters_of, members_of
 
@@ -125,9 +125,34 @@ def test_features_keep_their_distances(tmp_path: Path):
     assert np.square(kept).sum() == pytest.approx(np.square(whole).sum(), rel=0.01)
 
 
-def test_settings_have_one_name_each(mnist: Features):
-    names = [setting.name for setting in grid(mnist)]
-    assert len(set(names)) == len(names)
+def test_settings_have_one_name_each(mnist: Features, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("experiments.labelling.planned", lambda features, epsilon: 70)  # the planner takes its time
+    settings = grid(mnist)
+    assert len({setting.name for setting in settings}) == len(settings)
+    assert [named(setting.name) for setting in settings] == settings
+    assert named("truth") is None
+
+
+def test_rows_take_the_place_of_their_like_and_leave_the_others(tmp_path: Path):
+    def row(setting: Setting, accuracy: float) -> dict[str, object]:
+        measured = {"test_accuracy": [accuracy], "label_accuracy": [accuracy], "nonprivate_accuracy": 1.0}
+        made = {"versions": {}, "hardware": {}, "command": ""}
+        return result_row(
+            setting, data="mnist", split="clean", encoder="", queries="", student="linear", seeds=["1/0"], way="alone",
+            **measured, **made,
+        )  # fmt: skip
+
+    def kept() -> list[tuple[float, list[float]]]:
+        return [(row["epsilon"], row["test_accuracy"]) for row in json.loads(path.read_text())]
+
+    path, few, many = tmp_path / "rows.json", Setting(s=10, epsilon=0.1), Setting(s=40, epsilon=1.0)
+    path.write_text("[]")
+    write(path, [row(few, 0.1), row(many, 0.2)], by=("split", "way"))
+    assert kept() == [(1.0, [0.2]), (0.1, [0.1])]
+    write(path, [row(few, 0.3)], by=("split", "way", "setting"))
+    assert kept() == [(1.0, [0.2]), (0.1, [0.3])]
+    write(path, [row(few, 0.4)], by=("split", "way"))
+    assert kept() == [(0.1, [0.4])]
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "svhn"])

@@ -128,7 +128,7 @@ class Pretraining(Training):
     @property
     def backbone(self) -> nn.Module:
         """The target's backbone: the encoder that comes out."""
-        return self.target[0]  # type: ignore[index, no-any-return]
+        return self.target[0]
 
     def _pass(self, epoch: int) -> float:
         """One pass over the images; returns the mean loss."""

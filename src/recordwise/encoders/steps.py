@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput
+
+Module = TypeVar("Module", bound=nn.Module)
 
 EAGER_STEPS = 3  # library handles, convolution algorithms and lazily made buffers must exist before recording
 
@@ -39,7 +42,7 @@ class Compute:
     def on_gpu(self) -> bool:
         return torch.device(self.device).type == "cuda"
 
-    def ready(self, module: nn.Module) -> nn.Module:
+    def ready(self, module: Module) -> Module:
         """The module on the device, in the memory layout that its convolutions like best."""
         return module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

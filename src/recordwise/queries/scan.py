@@ -121,8 +121,8 @@ def scan(
     network = Classifier(body, dim, settings.clusters)
     chosen = slice(best * settings.clusters, (best + 1) * settings.clusters)
     with torch.no_grad():
-        network.head.weight.copy_(heads.weight[chosen])  # type: ignore[index]
-        network.head.bias.copy_(heads.bias[chosen])  # type: ignore[index]
+        network.head.weight.copy_(heads.weight[chosen])
+        network.head.bias.copy_(heads.bias[chosen])
     compute.ready(network)
     return network.eval()
 
