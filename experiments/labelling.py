@@ -32,7 +32,7 @@ from experiments.rows import CLASSES, DELTA, Row, Setting, result_row
 from experiments.sources import Features, read_features, sources
 from recordwise.arrays import Ints
 from recordwise.data import Rule
-from recordwise.labels import decode, neighbour_graph
+from recordwise.labels import AUTO, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralMatching
@@ -139,7 +139,9 @@ def vote(features: Features, s: int, k: int) -> Votes:
     return cast_votes(private, features.labels["private"], queries.vectors, ballot, metric=queries.metric)
 
 
-def released(queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int) -> Ints:
+def released(
+    queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int, decoder: str = AUTO
+) -> Ints:
     """The class of each query under one draw of the noise."""
     protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
     protocol = protocol.knowing(queries.sizes)
@@ -148,14 +150,15 @@ def released(queries: Queries, graph: NDArray[np.float64], votes: Votes, setting
     messages = [
         protocol.client(Votes(votes.ballot, votes.queries[rows], votes.labels[rows]), noise) for rows in holders
     ]
-    decoded = decode(protocol.server(messages, noise), sizes=queries.sizes, graph=graph, num_records=len(votes))
+    release = protocol.server(messages, noise)
+    decoded = decode(release, sizes=queries.sizes, graph=graph, decoder=decoder, num_records=len(votes))
     return np.asarray(decoded.hard).astype(np.int64)
 
 
-def answers(features: Features, setting: Setting, draw: int) -> Ints:
+def answers(features: Features, setting: Setting, draw: int, decoder: str = AUTO) -> Ints:
     """The same for queries that are asked in these features."""
     queries, graph, _ = ask(features, setting.s)
-    return released(queries, graph, vote(features, setting.s, setting.k), setting, draw)
+    return released(queries, graph, vote(features, setting.s, setting.k), setting, draw, decoder)
 
 
 def draws(features: Features, setting: Setting) -> int:
@@ -167,9 +170,9 @@ def draws(features: Features, setting: Setting) -> int:
     return 100 if shown and setting.epsilon in rare else 20
 
 
-def label(features: Features, setting: Setting, draw: int) -> Ints:
+def label(features: Features, setting: Setting, draw: int, decoder: str = AUTO) -> Ints:
     """The pool's labels under one draw of the noise."""
-    return answers(features, setting, draw)[ask(features, setting.s)[0].owner]
+    return answers(features, setting, draw, decoder)[ask(features, setting.s)[0].owner]
 
 
 def linear_student(features: Features, labels: Ints, asked: str = "test") -> Ints:

@@ -41,6 +41,7 @@ from recordwise.students.wide_resnet import WideResNet
 
 DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
 SEED = 12
+UNLABELLED = 5.0  # MixMatch's weight: three quarters of the pool are labelled here, and the run is short
 
 
 def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> None:
@@ -69,7 +70,8 @@ def teach(stage: str, images: Images, released: Path, epochs: int, compute: Comp
                 else:
                     network = mixmatch(
                         WideResNet(mean=mean, deviation=deviation), images.public, targets, trusted,
-                        MixMatch(epochs=epochs, batch=256, view=SVHN.student.weak), seed=SEED, compute=compute,
+                        MixMatch(epochs=epochs, rate=0.1, unlabelled_weight=UNLABELLED, view=SVHN.student.weak),
+                        seed=SEED, compute=compute,
                     )  # fmt: skip
             said = features_of(network, images.test, compute, mirror=stage == "densenet").argmax(1)
             log.say(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments.labelling import HERE, answers, ask, grid, label, linear_student, right, write
+from experiments.neighbours import DECODERS
 from experiments.rows import CLASSES, Setting, named, result_row
 from experiments.sources import Features, Source, as_in_the_paper, read_features, sources
 from experiments.together import clusters_of, members_of
@@ -55,6 +56,20 @@ def test_cifar10_at_a_hundredth_is_as_committed(cifar10: Features):
     accuracy = right(label(cifar10, setting, draw=0), cifar10.labels["public"])
     assert accuracy == pytest.approx(committed(cifar10, setting)[0], abs=2e-3)
     assert accuracy > 0.86
+
+
+def test_neighbours_make_up_for_noise_as_committed(mnist: Features):
+    rows = json.loads((HERE / "results" / "neighbours.json").read_text())
+    setting, truth = Setting(s=100, epsilon=0.01), mnist.labels["public"]
+    found = {name: right(label(mnist, setting, draw=0, decoder=decoder), truth) for name, decoder in DECODERS.items()}
+    for row in rows:
+        if (row["data"], row["setting"]) == ("mnist", setting.name):
+            assert found.pop(row["decoder"]) == pytest.approx(row["label_accuracy"][0], abs=2e-3)
+    assert not found
+    for alone, joint in zip(rows[::2], rows[1::2], strict=True):
+        assert (alone["decoder"], joint["decoder"], alone["setting"]) == ("argmax", "joint", joint["setting"])
+        if alone["epsilon"] == 0.01 and alone["s"] <= 100 and alone["data"] != "svhn":
+            assert np.mean(joint["label_accuracy"]) > np.mean(alone["label_accuracy"]) + 0.05
 
 
 def test_ten_queries_are_the_clusters_of_the_network(mnist: Features):

@@ -41,6 +41,11 @@ def strokes(colours: int | None = None) -> dict[str, NDArray[np.uint8]]:
     return images
 
 
+@pytest.fixture(autouse=True)
+def nothing_committed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(paper_split, "FEATURES", tmp_path)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few queries, few steps, short histograms."""
@@ -97,6 +102,11 @@ def test_an_image_votes_for_the_prototype_that_it_is_nearest_to(tmp_path: Path):
         voted = nearest_queries(vectors, asked.queries.vectors, 1)[:, 0]
         assert np.array_equal(voted, vectors.argmax(1))
     assert np.array_equal(asked.queries.owner, asked.vectors["public"].argmax(1))
+
+
+def test_distances_in_steps_keep_who_is_nearest_and_by_how_much():
+    far = np.array([[0.5, 0.4, 0.40001, 9.0], [0.2, 0.6, 1.0, 0.8]], dtype=np.float32)  # the mean least one is 0.3
+    assert paper_split.in_steps(far).tolist() == [[11, 0, 1, 255], [0, 43, 85, 64]]
 
 
 def test_the_same_labels_are_taught_once():

@@ -30,7 +30,9 @@ class MixMatch(MomentumSettings):
       views: Views of an unlabelled image whose answers are averaged.
       temperature: Below one sharpens those answers.
       mixing: The parameter of the Beta distribution that mixing weights are drawn from.
-      unlabelled_weight: Of the unlabelled loss, reached over the first `ramp` share of the run.
+      unlabelled_weight: Of the unlabelled loss. The authors' weight is for a million steps: in a short run it teaches a
+        network that knows nothing yet to say the same of everything.
+      ramp: The share of the run over which that weight grows from zero.
     """
 
     batch: int = 64
@@ -40,14 +42,14 @@ class MixMatch(MomentumSettings):
     temperature: float = 0.5
     mixing: float = 0.75
     unlabelled_weight: float = 75.0
-    ramp: float = 0.3
+    ramp: float = 1.0
     view: Augment = field(default=Augment(shift=0.125))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(views=self.views)
-        positive(temperature=self.temperature, mixing=self.mixing)
-        probability(keep=self.keep, ramp=self.ramp)
+        positive(temperature=self.temperature, mixing=self.mixing, ramp=self.ramp)
+        probability(keep=self.keep)
 
 
 def mixmatch(
