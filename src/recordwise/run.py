@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from recordwise.checkpoint import OWN_LEDGER, write_whole
-from recordwise.data import Loaded, read
-from recordwise.distiller import PrivateDistiller
+from recordwise.data import Loaded, Samples, read
+from recordwise.distiller import CHUNK, PrivateDistiller
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile, Source
@@ -44,7 +45,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         raise InvalidInput("private.labels must name where the records' labels are")
     _check_columns("private", private, public)
     if test is not None:
-        _check_test(test, private, public)
+        _check_test(test, private, public, job.method.classes)
     distiller = PrivateDistiller(
         epsilon=job.privacy.epsilon,
         delta=job.privacy.delta,
@@ -75,11 +76,23 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
 
 
 def read_source(source: Source, section: str) -> Loaded:
-    """The samples that a section of a settings file names."""
+    """The samples that a section of a settings file names, without numbers that no encoder takes."""
     try:
-        return read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
+        loaded = read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
     except InvalidInput as fault:
         raise InvalidInput(f"[{section}] {fault}") from fault
+    _check_finite(section, loaded.samples)
+    return loaded
+
+
+def _check_finite(section: str, samples: Samples) -> None:
+    if not (isinstance(samples, np.ndarray) and samples.dtype.kind == "f"):
+        return  # gaps of a table that also holds words are its encoder's business
+    for start in range(0, len(samples), CHUNK):
+        some = samples[start : start + CHUNK]
+        bad = np.flatnonzero(~np.isfinite(some.reshape(len(some), -1)).all(axis=1))
+        if len(bad):
+            raise InvalidInput(f"[{section}] samples must be finite, row {start + bad[0]} holds a gap, NaN or infinity")
 
 
 def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
@@ -89,18 +102,28 @@ def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
         raise InvalidInput(f"[{section}] samples must be the pool's columns in its order ({theirs}), got {ours}")
 
 
-def _check_test(test: Loaded, private: Loaded, public: Loaded) -> None:
+def _check_test(test: Loaded, private: Loaded, public: Loaded, classes: Sequence[int | str] | None) -> None:
     """Refuse a test set that could not be scored, before anything is spent on what it is to test."""
     if test.labels is None:
         raise InvalidInput("test.labels must name where the test labels are")
+    if not len(test):
+        raise InvalidInput("[test] must hold at least one sample, got 0")
     _check_columns("test", test, public)
     wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
     if wide != width:
         raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
     test_labels, labels = np.asarray(test.labels), np.asarray(private.labels)
     numbers, known = (part.dtype.kind in "iufb" for part in (test_labels, labels))
-    if numbers != known or test_labels.ndim != labels.ndim:
+    if numbers != known or test_labels.shape[1:] != labels.shape[1:]:
         raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
+    if numbers and not np.isfinite(test_labels).all():
+        raise InvalidInput("[test] labels must have no gaps, some are NaN or infinite")
+    if classes is not None and test_labels.ndim == 1:
+        unknown = [label for label in test_labels.tolist() if label not in classes]
+        if unknown:
+            raise InvalidInput(
+                f"[test] labels must be declared classes, {len(unknown)} are not, such as {unknown[0]!r}"
+            )
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
