@@ -211,7 +211,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"student": "genius"}, "student"),
     ({"encoder": "magic"}, "encoder"),
     ({"student_input": "pixels"}, "student_input"),
-    ({"classes": [0, 1, 2]}, "declared classes"),
+    ({"classes": [0, 1, 2]}, r"declared classes \(0, 1, 2\), row"),
+    ({"classes": list("abcdefghij")}, r"declared classes \('a', .*'j'\), row 0 holds \d"),
     ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
     ({"min_confidence": 2.0}, "confidence"),
 ]
@@ -251,6 +252,13 @@ def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.n
     with pytest.raises(InvalidInput):
         attempt(flat, digits["y"], pool[:, :-1])
     assert ledger.spent("digits") == 0
+
+
+def test_labels_that_are_words_are_not_looked_for_among_numbers() -> None:
+    with pytest.raises(InvalidInput, match=r"declared classes \(0, 1\), row 0 holds 'flu'"):
+        PrivateDistiller(classes=[0, 1]).fit(
+            np.eye(4), np.array(["flu", "cold"] * 2, dtype=object), X_public=2 * np.eye(4)
+        )
 
 
 def test_the_number_of_records_is_not_used_when_it_is_private(digits: dict[str, np.ndarray]) -> None:
