@@ -108,10 +108,10 @@ def read_job(path: str | Path) -> JobFile:
 def read_settings(path: Path, kind: type[Settings]) -> Settings:
     """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as fault:
         raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
     try:
         return kind.model_validate(content)

@@ -18,7 +18,7 @@ Columns = dict[str, NDArray[Any]]  # float64 (NaN where missing), objects of str
 
 def read_csv(path: Path) -> Columns:
     """The columns of a CSV file with a header; a column is numeric when every cell that is not empty is a number."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark before the first name
         lines = csv.reader(file, skipinitialspace=True, strict=True)
         try:
             header = [name.strip() for name in next(lines, [])]
