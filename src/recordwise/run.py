@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER, write_whole
 from recordwise.data import Loaded, Samples, read
@@ -45,7 +46,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         raise InvalidInput("private.labels must name where the records' labels are")
     _check_columns("private", private, public)
     if test is not None:
-        _check_test(test, private, public, job.method.classes)
+        check_test(test, public, like=private.labels, classes=job.method.classes)
     distiller = PrivateDistiller(
         epsilon=job.privacy.epsilon,
         delta=job.privacy.delta,
@@ -102,8 +103,15 @@ def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
         raise InvalidInput(f"[{section}] samples must be the pool's columns in its order ({theirs}), got {ours}")
 
 
-def _check_test(test: Loaded, private: Loaded, public: Loaded, classes: Sequence[int | str] | None) -> None:
-    """Refuse a test set that could not be scored, before anything is spent on what it is to test."""
+def check_test(
+    test: Loaded, public: Loaded, *, like: NDArray[Any], classes: Sequence[int] | Sequence[str] | None
+) -> None:
+    """Refuse a test set that could not be scored, before anything is spent on what it is to test.
+
+    Args:
+      like: Labels of the kind and width that the student will give.
+      classes: The declared ones, if they are.
+    """
     if test.labels is None:
         raise InvalidInput("test.labels must name where the test labels are")
     if not len(test):
@@ -112,14 +120,14 @@ def _check_test(test: Loaded, private: Loaded, public: Loaded, classes: Sequence
     wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
     if wide != width:
         raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
-    test_labels, labels = np.asarray(test.labels), np.asarray(private.labels)
-    numbers, known = (part.dtype.kind in "iufb" for part in (test_labels, labels))
-    if numbers != known or test_labels.shape[1:] != labels.shape[1:]:
+    labels = np.asarray(test.labels)
+    numbers, known = (part.dtype.kind in "iufb" for part in (labels, like))
+    if numbers != known or labels.shape[1:] != like.shape[1:]:
         raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
-    if numbers and not np.isfinite(test_labels).all():
+    if numbers and not np.isfinite(labels).all():
         raise InvalidInput("[test] labels must have no gaps, some are NaN or infinite")
-    if classes is not None and test_labels.ndim == 1:
-        unknown = [label for label in test_labels.tolist() if label not in classes]
+    if classes is not None and labels.ndim == 1:
+        unknown = [label for label in labels.tolist() if label not in classes]
         if unknown:
             raise InvalidInput(
                 f"[test] labels must be declared classes, {len(unknown)} are not, such as {unknown[0]!r}"
