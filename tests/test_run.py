@@ -14,7 +14,7 @@ from recordwise.encoders.pretrained import pretrained
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.saved import save_weights
 from recordwise.encoders.steps import fresh_weights
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, RecordwiseError
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, RecordwiseError
 from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Silent
@@ -140,6 +140,9 @@ def test_a_job_may_open_its_budget_and_another_job_find_it_spent(tmp_path: Path,
         run(tmp_path, privacy=shared, name="second")
     with pytest.raises(InvalidInput, match="has no budget 'them'"):
         run(tmp_path, privacy='epsilon = 1.0\nledger = "shared.sqlite"\nbudget = "them"', name="third")
+    with pytest.raises(LedgerFault, match=r"sheared.sqlite does not exist"):
+        run(tmp_path, privacy='epsilon = 1.0\nledger = "sheared.sqlite"\nbudget = "us"', name="fourth")
+    assert not (tmp_path / "sheared.sqlite").exists()
 
 
 @pytest.mark.parametrize("privacy", ["epsilon = 2.0", "epsilon = 1e9", "epsilon = 1e-6"])
