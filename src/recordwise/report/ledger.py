@@ -51,9 +51,10 @@ def _budget(ledger: Ledger, name: str) -> dict[str, Any]:
 
 
 def _table(name: str, book: dict[str, Any]) -> str:
-    delta = f", delta {book['delta']:.3g}" if book["delta"] else ""
+    delta = f", delta {rounded_down(exact(book['delta']))}" if book["delta"] else ""
     lines = [
-        f"budget {name!r}: epsilon {rounded_up(exact(book['spent']))} of {book['epsilon']:.4g} spent, "
+        f"budget {name!r}: epsilon {rounded_up(exact(book['spent']))} of "
+        f"{rounded_down(exact(book['epsilon']))} spent, "
         f"{rounded_down(exact(book['left']))} left"
         f"{delta} (one {book['unit']}, {book['neighbours']}, {book['trust']} trust)"
     ]

@@ -16,7 +16,7 @@ import numpy as np
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller, Round
 from recordwise.errors import InvalidInput
-from recordwise.privacy.guarantee import Trust
+from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
@@ -87,7 +87,8 @@ class Summary:
             lines.append(f"student: {100 * self.test_accuracy:.1f} % right on the test set")
         if self.ledger is not None:
             lines += [
-                f"budget {name!r}: epsilon {budget['spent']:.4g} of {budget['epsilon']:.4g} spent"
+                f"budget {name!r}: epsilon {rounded_up(exact(budget['spent']))} of "
+                f"{rounded_down(exact(budget['epsilon']))} spent"
                 for name, budget in self.ledger["budgets"].items()
             ]
         return "\n".join(lines)
