@@ -32,6 +32,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from recordwise.data.files import read
+from recordwise.data.samples import Loaded, refuse_gaps
 from recordwise.errors import InvalidInput
 
 
@@ -48,6 +50,15 @@ class Source(Section):
     samples: str | list[str] | None = None
     labels: str | list[str] | None = None
     image_size: tuple[int, int] | None = None
+
+    def read(self, section: str) -> Loaded:
+        """The samples; a mistake is one line that names the section, and is found before anything is spent."""
+        try:
+            loaded = read(self.path, samples=self.samples, labels=self.labels, image_size=self.image_size)
+            refuse_gaps(loaded.samples)
+        except InvalidInput as fault:
+            raise InvalidInput(f"[{section}] {fault}") from fault
+        return loaded
 
 
 class Privacy(Section):
@@ -95,6 +106,13 @@ class JobFile(Section):
     test: Source | None = None
     privacy: Privacy
     method: Method = Field(default_factory=Method)
+
+    def settings(self) -> dict[str, Any]:
+        """What the job asks of a `PrivateDistiller`, but for who pays and where things are kept."""
+        from recordwise.encoders.spec import opened
+
+        terms = self.privacy.model_dump(exclude={"ledger", "budget", "budget_epsilon", "budget_delta"})
+        return {**terms, **self.method.model_dump(), "encoder": opened(self.method.encoder)}
 
 
 Settings = TypeVar("Settings", bound=Section)

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER, write_whole
-from recordwise.data import Loaded, Samples, read
-from recordwise.distiller import CHUNK, PrivateDistiller
-from recordwise.encoders.spec import opened
+from recordwise.data import Loaded
+from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.job import JobFile, Source
+from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize, write_report
@@ -40,26 +39,20 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    private, public = read_source(job.private, "private"), read_source(job.public, "public")
-    test = read_source(job.test, "test") if job.test else None
+    private, public = job.private.read("private"), job.public.read("public")
+    test = job.test.read("test") if job.test else None
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
     _check_columns("private", private, public)
     if test is not None:
         check_test(test, public, like=private.labels, classes=job.method.classes)
     distiller = PrivateDistiller(
-        epsilon=job.privacy.epsilon,
-        delta=job.privacy.delta,
-        neighbours=job.privacy.neighbours,
-        trust=job.privacy.trust,
-        mechanism=job.privacy.mechanism,
-        parties=job.privacy.parties,
+        **job.settings(),
         ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
         budget=job.privacy.budget,
         **_budget_terms(job),
         run_dir=job.out,
         progress=progress,
-        **{**job.method.model_dump(), "encoder": opened(job.method.encoder)},
     )
     distiller.fit(private.samples, private.labels, X_public=public.samples)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
@@ -74,26 +67,6 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
     if asked.ledger is None and asked.budget_epsilon is None:
         return {"budget_epsilon": asked.epsilon, "budget_delta": asked.delta}
     return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
-
-
-def read_source(source: Source, section: str) -> Loaded:
-    """The samples that a section of a settings file names, without numbers that no encoder takes."""
-    try:
-        loaded = read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
-    except InvalidInput as fault:
-        raise InvalidInput(f"[{section}] {fault}") from fault
-    _check_finite(section, loaded.samples)
-    return loaded
-
-
-def _check_finite(section: str, samples: Samples) -> None:
-    if not (isinstance(samples, np.ndarray) and samples.dtype.kind == "f"):
-        return  # gaps of a table that also holds words are its encoder's business
-    for start in range(0, len(samples), CHUNK):
-        some = samples[start : start + CHUNK]
-        bad = np.flatnonzero(~np.isfinite(some.reshape(len(some), -1)).all(axis=1))
-        if len(bad):
-            raise InvalidInput(f"[{section}] samples must be finite, row {start + bad[0]} holds a gap, NaN or infinity")
 
 
 def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
