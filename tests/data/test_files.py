@@ -159,8 +159,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
     for name in ("d.npy", "d.npz", "d.parquet"):
         (tmp_path / name).write_bytes(b"garbage")
         refused(tmp_path / name, f"{name} could not be read")
-    (tmp_path / "d.csv").write_text("a,b\n1\n")
-    refused(tmp_path / "d.csv", "must have 2 cells in every row, row 2 has 1")
+    (tmp_path / "d.csv").write_text("a,b\n\n1,2\n3\n")
+    refused(tmp_path / "d.csv", "must have 2 cells in every row, line 4 has 1")
     (tmp_path / "d.csv").write_text("a,a\n1,2\n")
     refused(tmp_path / "d.csv", "header of different names")
     (tmp_path / "d.csv").write_text('a,b\n1,"2\n')
