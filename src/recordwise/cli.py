@@ -57,6 +57,9 @@ def run(
     epsilon = 0.5
     ledger = "ledger.sqlite"  # opened with: recordwise ledger open
     budget = "patients-2026"
+
+    \[method]
+    classes = ["flu", "cold"] # public, so declare it
     """
     from recordwise.job import read_job
     from recordwise.progress import Bars

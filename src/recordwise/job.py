@@ -19,6 +19,7 @@
     budget = "patients-2026"
 
     [method]
+    classes = ["flu", "cold", "neither"]
     student = "linear"
 
 Paths are relative to the file. Every other key has a default; `JobFile` lists them all.
@@ -34,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recordwise.data.files import read
 from recordwise.data.samples import Loaded, refuse_gaps
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, shown
 
 
 class Section(BaseModel):
@@ -136,7 +137,7 @@ def read_settings(path: Path, kind: type[Settings]) -> Settings:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {_shown(first.get('input'))}") from fault
+        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {shown(first.get('input'))}") from fault
 
 
 def _absolute(job: JobFile, path: Path) -> JobFile:
@@ -159,8 +160,3 @@ def _absolute(job: JobFile, path: Path) -> JobFile:
             "method": job.method.model_copy(update={"encoder": located(job.method.encoder, path.parent)}),
         }
     )
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

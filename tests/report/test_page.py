@@ -109,7 +109,6 @@ def test_costs_on_the_page_are_never_rounded_down(summary: Summary) -> None:
     [
         ({"neighbours": "replace"}, "What any single private record holds,"),
         ({"neighbours": "add-remove"}, "Whether any single private record took part, and what it holds,"),
-        ({"neighbours": "add-remove", "trust": "local"}, "What any single private record holds,"),
         ({"neighbours": "replace", "unit": "client"}, "What any single client holds,"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recordwise.checkpoint import write_whole
-from recordwise.privacy.guarantee import Neighbours, Trust, Unit, exact, rounded_down, rounded_up
+from recordwise.privacy.guarantee import Neighbours, Unit, exact, rounded_down, rounded_up
 from recordwise.report import charts
 from recordwise.report.summary import Summary
 
@@ -45,7 +45,7 @@ def _hidden(summary: Summary) -> str:
     """What the guarantee hides about the unit it protects."""
     promise = summary.guarantee
     who = "any single private record" if promise["unit"] == Unit.RECORD else "any single client"
-    if promise["neighbours"] == Neighbours.REPLACE or promise["trust"] == Trust.LOCAL:  # senders are seen to send
+    if promise["neighbours"] == Neighbours.REPLACE:
         return f"What {who} holds"
     return f"Whether {who} took part, and what it holds"
 
