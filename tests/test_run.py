@@ -186,7 +186,7 @@ TESTS: dict[str, tuple[dict[str, Any], str]] = {
     "matrix": ({"y": np.ones((5, 3), dtype=int)}, "labels must be of the kind"),
     "a gap": ({"X": BROKEN}, r"\[test\] samples must be finite, row 2"),
     "a label's gap": ({"y": BROKEN[:, 0]}, "labels must have no gaps"),
-    "a class nobody declared": ({"y": np.array([0, 1, 7, 2, 7])}, "declared classes, 2 are not, such as 7"),
+    "a class nobody declared": ({"y": np.array([0, 1, 7, 2, 7])}, "declared classes, row 2 holds 7"),
     "nothing": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "at least one sample"),
 }
 
@@ -201,6 +201,19 @@ def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
     with pytest.raises(InvalidInput, match=message) as caught:
         run(tmp_path, method=declared + '\n[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
     assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_test_table_with_words_among_the_pool_s_numbers_is_refused_before_spending(tmp_path: Path) -> None:
+    for name in ("records", "pool", "test"):
+        rows = [f"{i}.{len(name)},{'AB'[i % 2]},{i % 2}" for i in range(20)]
+        (tmp_path / f"{name}.csv").write_text("crp,ward,y\n" + "\n".join(rows + ["n/a,A,1"] * (name == "test")))
+    section = '[{0}]\npath = "{1}.csv"\nsamples = ["crp", "ward"]\nlabels = "y"\n'
+    sections = [("private", "records"), ("public", "pool"), ("test", "test")]
+    job = "".join(section.format(*names) for names in sections) + "[privacy]\nepsilon = 1.0\n"
+    (tmp_path / "job.toml").write_text(job)
+    with pytest.raises(InvalidInput, match=r"\[test\] column 'crp' must hold numbers"):
+        run_job(read_job(tmp_path / "job.toml"), Silent())
     assert not (tmp_path / "runs").exists()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER, write_whole
-from recordwise.data import Loaded
+from recordwise.data import Kind, Loaded, kind_of
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
@@ -93,6 +93,9 @@ def check_test(
     wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
     if wide != width:
         raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
+    for name, ours, theirs in zip(test.columns, _words(test), _words(public), strict=True):
+        if ours and not theirs:
+            raise InvalidInput(f"[test] column {name!r} must hold numbers as in the pool, it holds words")
     labels = np.asarray(test.labels)
     numbers, known = (part.dtype.kind in "iufb" for part in (labels, like))
     if numbers != known or labels.shape[1:] != like.shape[1:]:
@@ -100,11 +103,17 @@ def check_test(
     if numbers and not np.isfinite(labels).all():
         raise InvalidInput("[test] labels must have no gaps, some are NaN or infinite")
     if classes is not None and labels.ndim == 1:
-        unknown = [label for label in labels.tolist() if label not in classes]
+        unknown = [row for row, label in enumerate(labels.tolist()) if label not in classes]
         if unknown:
-            raise InvalidInput(
-                f"[test] labels must be declared classes, {len(unknown)} are not, such as {unknown[0]!r}"
-            )
+            held = labels.tolist()[unknown[0]]
+            raise InvalidInput(f"[test] labels must be declared classes, row {unknown[0]} holds {held!r}")
+
+
+def _words(loaded: Loaded) -> list[bool]:
+    """Which columns of a table hold words."""
+    if kind_of(loaded.samples) is not Kind.TABLE:
+        return [False] * len(loaded.columns)
+    return [any(isinstance(cell, str) for cell in column) for column in loaded.samples.T]
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
