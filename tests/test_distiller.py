@@ -211,6 +211,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"student": "genius"}, "student"),
     ({"encoder": "magic"}, "encoder"),
     ({"student_input": "pixels"}, "student_input"),
+    ({"student": nn.Sequential(nn.AdaptiveAvgPool1d(4), nn.Linear(4, 3))}, "logit for each of the 10 classes, got 3"),
     ({"classes": [0, 1, 2]}, r"declared classes \(0, 1, 2\), row"),
     ({"classes": list("abcdefghij")}, r"declared classes \('a', .*'j'\), row 0 holds \d"),
     ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
