@@ -195,7 +195,7 @@ def test_records_may_have_several_labels() -> None:
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be > 0"),
-    ({"epsilon": float("nan")}, "finite"),
+    ({"epsilon": float("nan")}, "epsilon must be a finite number, got nan"),
     ({"delta": 1.0}, "delta"),
     ({"votes_per_record": 41}, "k must be <="),
     ({"num_queries": 0}, "num_queries"),

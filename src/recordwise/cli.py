@@ -102,8 +102,8 @@ def plan(
     from recordwise.protocols.terms import Terms
 
     terms = Terms(
-        epsilon=exact(epsilon),
-        delta=exact(delta),
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
         neighbours=one_of(Neighbours, neighbours=neighbours),
         trust=one_of(Trust, trust=trust),
         mechanism=mechanism,
@@ -201,7 +201,10 @@ def ledger_open(
     from recordwise.privacy.ledger import Budget, Ledger
 
     asked = Budget(  # refused, if it is a mistake, before a ledger is made for it
-        name=budget, epsilon=exact(epsilon), delta=exact(delta), neighbours=one_of(Neighbours, neighbours=neighbours)
+        name=budget,
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
+        neighbours=one_of(Neighbours, neighbours=neighbours),
     )
     opened = Ledger.open(place).open_budget(
         asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours

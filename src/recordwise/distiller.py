@@ -326,15 +326,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _protocols(self, terms: Terms, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
         if self.round_epsilon is None:
             return terms.protocols(ballot, num_records)
-        epsilon = exact(self.round_epsilon)
+        epsilon = exact(self.round_epsilon, "round_epsilon")
         if not 0 < epsilon <= terms.epsilon:
             raise InvalidInput(f"round_epsilon must lie in (0, {float(terms.epsilon):g}], got {self.round_epsilon!r}")
         return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon),) * self.rounds
 
     def _terms(self) -> Terms:
         return Terms(
-            epsilon=exact(self.epsilon),
-            delta=exact(self.delta),
+            epsilon=exact(self.epsilon, "epsilon"),
+            delta=exact(self.delta, "delta"),
             neighbours=one_of(Neighbours, neighbours=self.neighbours),
             trust=one_of(Trust, trust=self.trust),
             mechanism=self.mechanism,

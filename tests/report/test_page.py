@@ -14,6 +14,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from recordwise.distiller import PrivateDistiller
+from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.report import Summary, render, summarize, write_report
@@ -126,6 +127,11 @@ def test_a_page_says_loudly_that_seeded_noise_protects_nobody(tmp_path: Path) ->
 def test_a_summary_is_read_back_as_it_was_written(summary: Summary, tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(summary.to_json())
     assert Summary.read(tmp_path / "summary.json") == summary
+    with pytest.raises(InvalidInput, match=r"nowhere holds no finished run: summary.json: No such file or directory$"):
+        Summary.read(tmp_path / "nowhere" / "summary.json")
+    (tmp_path / "summary.json").write_bytes(b"\xff")
+    with pytest.raises(InvalidInput, match="is not the summary of a run"):
+        Summary.read(tmp_path / "summary.json")
 
 
 def test_a_summary_tells_nothing_about_this_machine(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> None:

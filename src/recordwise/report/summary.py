@@ -70,8 +70,10 @@ class Summary:
     def read(cls, path: Path) -> Summary:
         try:
             content = json.loads(path.read_text())
-        except (OSError, json.JSONDecodeError) as fault:
-            raise InvalidInput(f"{path} is not the summary of a finished run: {fault}") from fault
+        except OSError as fault:
+            raise InvalidInput(f"{path.parent} holds no finished run: {path.name}: {fault.strerror}") from fault
+        except ValueError as fault:  # neither JSON nor text
+            raise InvalidInput(f"{path} is not the summary of a run: {fault}") from fault
         if content.get("schema") != SCHEMA:
             raise InvalidInput(f"{path} has schema {content.get('schema')!r}, this version reads {SCHEMA}")
         return cls(**{**content, "gallery": Gallery(**content["gallery"])})
