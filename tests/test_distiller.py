@@ -255,6 +255,14 @@ def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.n
     assert ledger.spent("digits") == 0
 
 
+def test_a_release_outlives_a_student_that_cannot_be_taught(digits: dict[str, np.ndarray]) -> None:
+    one = distiller(student=LogisticRegression(), student_input="samples")  # which takes no images
+    with pytest.raises(ValueError, match="dim 3"):
+        fit(one, digits)
+    (paid,) = one.rounds_
+    assert paid.release.guarantee == one.guarantee_ and len(paid.labels) == len(paid.queries)
+
+
 def test_labels_that_are_words_are_not_looked_for_among_numbers() -> None:
     with pytest.raises(InvalidInput, match=r"declared classes \(0, 1\), row 0 holds 'flu'"):
         PrivateDistiller(classes=[0, 1]).fit(

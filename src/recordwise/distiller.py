@@ -79,7 +79,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Guarantees:
       - everything `fit` leaves behind is a function of the public pool and of releases that cost at most
         (epsilon, delta) for any one private record;
-      - a mistake in the arguments is refused before anything is spent.
+      - a mistake in the arguments is refused before anything is spent; but a classifier of the caller's own that cannot
+        learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
     a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
