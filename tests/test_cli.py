@@ -206,6 +206,7 @@ MISTAKES = [
     ("[public]", "[publik]", "publi"),
     ("num_queries = 40", "num_queries = 4000", "num_queries"),
     ("[privacy]", "[privacy", "not TOML"),
+    ("[privacy]", "# caf\udce9\n[privacy]", "not TOML"),  # a byte of another encoding
 ]
 
 
@@ -213,7 +214,7 @@ MISTAKES = [
 def test_a_mistake_in_a_job_file_is_one_line_and_spends_nothing(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], right: str, wrong: str, message: str
 ) -> None:
-    job.write_text(job.read_text().replace(right, wrong, 1))
+    job.write_text(job.read_text().replace(right, wrong, 1), errors="surrogateescape")
     assert recordwise("run", job, monkeypatch=monkeypatch) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("recordwise: ") and message in error

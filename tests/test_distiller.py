@@ -195,7 +195,7 @@ def test_records_may_have_several_labels() -> None:
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be > 0"),
-    ({"epsilon": float("nan")}, "finite"),
+    ({"epsilon": float("nan")}, "epsilon must be a finite number, got nan"),
     ({"delta": 1.0}, "delta"),
     ({"votes_per_record": 41}, "k must be <="),
     ({"num_queries": 0}, "num_queries"),
@@ -211,7 +211,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"student": "genius"}, "student"),
     ({"encoder": "magic"}, "encoder"),
     ({"student_input": "pixels"}, "student_input"),
-    ({"classes": [0, 1, 2]}, "declared classes"),
+    ({"student": nn.Sequential(nn.AdaptiveAvgPool1d(4), nn.Linear(4, 3))}, "logit for each of the 10 classes, got 3"),
+    ({"classes": [0, 1, 2]}, r"declared classes \(0, 1, 2\), row"),
+    ({"classes": list("abcdefghij")}, r"declared classes \('a', .*'j'\), row 0 holds \d"),
     ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
     ({"min_confidence": 2.0}, "confidence"),
 ]
@@ -251,6 +253,21 @@ def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.n
     with pytest.raises(InvalidInput):
         attempt(flat, digits["y"], pool[:, :-1])
     assert ledger.spent("digits") == 0
+
+
+def test_a_release_outlives_a_student_that_cannot_be_taught(digits: dict[str, np.ndarray]) -> None:
+    one = distiller(student=LogisticRegression(), student_input="samples")  # which takes no images
+    with pytest.raises(ValueError, match="dim 3"):
+        fit(one, digits)
+    (paid,) = one.rounds_
+    assert paid.release.guarantee == one.guarantee_ and len(paid.labels) == len(paid.queries)
+
+
+def test_labels_that_are_words_are_not_looked_for_among_numbers() -> None:
+    with pytest.raises(InvalidInput, match=r"declared classes \(0, 1\), row 0 holds 'flu'"):
+        PrivateDistiller(classes=[0, 1]).fit(
+            np.eye(4), np.array(["flu", "cold"] * 2, dtype=object), X_public=2 * np.eye(4)
+        )
 
 
 def test_the_number_of_records_is_not_used_when_it_is_private(digits: dict[str, np.ndarray]) -> None:

@@ -101,3 +101,5 @@ def test_impossible_guesses_are_refused() -> None:
         predict(Terms(epsilon=Fraction(1)), Ballot(num_queries=10, num_classes=10), num_records=100, purity=0.05)
     with pytest.raises(InvalidInput, match="num_queries"):
         plan(Terms(epsilon=Fraction(1)), num_records=100, num_classes=2, num_queries=[50], pool_size=20)
+    with pytest.raises(InvalidInput, match="num_classes must be >= 2"):
+        plan(Terms(epsilon=Fraction(1)), num_records=100, num_classes=1)

@@ -14,7 +14,7 @@ from recordwise.encoders.pretrained import pretrained
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.saved import save_weights
 from recordwise.encoders.steps import fresh_weights
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, RecordwiseError
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, RecordwiseError
 from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Silent
@@ -90,7 +90,8 @@ def test_a_mistake_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[
 
 
 BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
-    "NaN": ({"X": np.full((NUM_RECORDS, DIM), np.nan)}, "NaN"),
+    "NaN": ({"X": np.full((NUM_RECORDS, DIM), np.nan)}, r"\[private\] samples must be finite, row 0"),
+    "NaN in the pool": ({"pool": np.full((120, DIM), np.nan)}, r"\[public\] samples must be finite, row 0"),
     "labels NaN": ({"y": np.full(NUM_RECORDS, np.nan)}, "NaN"),
     "labels not whole": ({"y": np.linspace(0, 1, NUM_RECORDS)}, "label type"),
     "one dimension": ({"X": np.arange(NUM_RECORDS) * 1.0}, "shape"),
@@ -111,16 +112,15 @@ def test_bad_data_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[s
 
 
 def test_what_was_refused_can_be_mended_and_run_again(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
-    """A broken pool is found late, when the encoder learns; epsilon may be thought over as long as nothing is spent."""
-    broken = blobs["pool"].copy()
-    broken[3, 1] = np.nan
-    save(tmp_path, **(blobs | {"pool": broken}))
-    with pytest.raises(InvalidInput, match="finite"):
-        run(tmp_path)
-    save(tmp_path, **blobs)
-    assert run(tmp_path, privacy="epsilon = 3.0").summary.guarantee["epsilon"] == 3.0
+    """Epsilon may be thought over as long as nothing is spent, although the run has a folder by then."""
+    Ledger.open(tmp_path / "small.sqlite").open_budget("us", epsilon=3.5)
+    payer = '\nledger = "small.sqlite"\nbudget = "us"'
+    with pytest.raises(BudgetExceeded, match="needs epsilon 4"):
+        run(tmp_path, privacy="epsilon = 4.0" + payer)
+    assert (tmp_path / "runs" / "job" / "run.json").exists()
+    assert run(tmp_path, privacy="epsilon = 3.0" + payer).summary.guarantee["epsilon"] == 3.0
     with pytest.raises(ChangedInput, match=r"^epsilon was 3\.0"):
-        run(tmp_path, privacy="epsilon = 4.0")
+        run(tmp_path, privacy="epsilon = 4.0" + payer)
 
 
 def test_records_and_classes_that_changed_are_noticed_on_resuming(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
@@ -140,6 +140,9 @@ def test_a_job_may_open_its_budget_and_another_job_find_it_spent(tmp_path: Path,
         run(tmp_path, privacy=shared, name="second")
     with pytest.raises(InvalidInput, match="has no budget 'them'"):
         run(tmp_path, privacy='epsilon = 1.0\nledger = "shared.sqlite"\nbudget = "them"', name="third")
+    with pytest.raises(LedgerFault, match=r"sheared.sqlite does not exist"):
+        run(tmp_path, privacy='epsilon = 1.0\nledger = "sheared.sqlite"\nbudget = "us"', name="fourth")
+    assert not (tmp_path / "sheared.sqlite").exists()
 
 
 @pytest.mark.parametrize("privacy", ["epsilon = 2.0", "epsilon = 1e9", "epsilon = 1e-6"])
@@ -176,9 +179,15 @@ def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-TESTS = {
-    "width": ({"X": np.ones((5, DIM + 1)), "y": np.ones(5, dtype=int)}, "shape"),
-    "names": ({"X": np.ones((5, DIM)), "y": np.array(list("abcab"))}, "labels must be of the kind"),
+BROKEN = np.where(np.arange(5 * DIM).reshape(5, DIM) == 2 * DIM, np.nan, 1.0)
+TESTS: dict[str, tuple[dict[str, Any], str]] = {
+    "width": ({"X": np.ones((5, DIM + 1))}, "shape"),
+    "names": ({"y": np.array(list("abcab"))}, "labels must be of the kind"),
+    "matrix": ({"y": np.ones((5, 3), dtype=int)}, "labels must be of the kind"),
+    "a gap": ({"X": BROKEN}, r"\[test\] samples must be finite, row 2"),
+    "a label's gap": ({"y": BROKEN[:, 0]}, "labels must have no gaps"),
+    "a class nobody declared": ({"y": np.array([0, 1, 7, 2, 7])}, "declared classes, row 2 holds 7"),
+    "nothing": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "at least one sample"),
 }
 
 
@@ -186,10 +195,25 @@ TESTS = {
 def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
     tmp_path: Path, blobs: dict[str, np.ndarray], fault: str
 ) -> None:
-    arrays, message = TESTS[fault]
-    np.savez(tmp_path / "test.npz", **arrays)
-    with pytest.raises(InvalidInput, match=message):
-        run(tmp_path, method='num_queries = 12\n[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
+    changed, message = TESTS[fault]
+    np.savez(tmp_path / "test.npz", **({"X": np.ones((5, DIM)), "y": np.ones(5, dtype=int)} | changed))
+    declared = "num_queries = 12\nclasses = [0, 1, 2]"
+    with pytest.raises(InvalidInput, match=message) as caught:
+        run(tmp_path, method=declared + '\n[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_test_table_with_words_among_the_pool_s_numbers_is_refused_before_spending(tmp_path: Path) -> None:
+    for name in ("records", "pool", "test"):
+        rows = [f"{i}.{len(name)},{'AB'[i % 2]},{i % 2}" for i in range(20)]
+        (tmp_path / f"{name}.csv").write_text("crp,ward,y\n" + "\n".join(rows + ["n/a,A,1"] * (name == "test")))
+    section = '[{0}]\npath = "{1}.csv"\nsamples = ["crp", "ward"]\nlabels = "y"\n'
+    sections = [("private", "records"), ("public", "pool"), ("test", "test")]
+    job = "".join(section.format(*names) for names in sections) + "[privacy]\nepsilon = 1.0\n"
+    (tmp_path / "job.toml").write_text(job)
+    with pytest.raises(InvalidInput, match=r"\[test\] column 'crp' must hold numbers"):
+        run_job(read_job(tmp_path / "job.toml"), Silent())
     assert not (tmp_path / "runs").exists()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.errors import ChangedInput, InvalidInput, shown
 
 Kept = TypeVar("Kept")
 
@@ -55,7 +55,7 @@ class Checkpoint:
                     _remove(folder)
                     return cls._begin(folder, told)
                 raise ChangedInput(
-                    f"{name} was {_short(before)} when the run in {str(folder)!r} began and is {_short(now)} now; "
+                    f"{name} was {shown(before)} when the run in {str(folder)!r} began and is {shown(now)} now; "
                     "undo the change, or start a new run in another folder"
                 )
         return cls(folder, begun["run"])
@@ -129,8 +129,3 @@ def _remove(folder: Path) -> None:
     for name in reversed(UNBOUND):
         if name != "private":
             (folder / name).unlink(missing_ok=True)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

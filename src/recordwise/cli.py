@@ -57,6 +57,9 @@ def run(
     epsilon = 0.5
     ledger = "ledger.sqlite"  # opened with: recordwise ledger open
     budget = "patients-2026"
+
+    \[method]
+    classes = ["flu", "cold"] # public, so declare it
     """
     from recordwise.job import read_job
     from recordwise.progress import Bars
@@ -99,8 +102,8 @@ def plan(
     from recordwise.protocols.terms import Terms
 
     terms = Terms(
-        epsilon=exact(epsilon),
-        delta=exact(delta),
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
         neighbours=one_of(Neighbours, neighbours=neighbours),
         trust=one_of(Trust, trust=trust),
         mechanism=mechanism,
@@ -198,7 +201,10 @@ def ledger_open(
     from recordwise.privacy.ledger import Budget, Ledger
 
     asked = Budget(  # refused, if it is a mistake, before a ledger is made for it
-        name=budget, epsilon=exact(epsilon), delta=exact(delta), neighbours=one_of(Neighbours, neighbours=neighbours)
+        name=budget,
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
+        neighbours=one_of(Neighbours, neighbours=neighbours),
     )
     opened = Ledger.open(place).open_budget(
         asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours

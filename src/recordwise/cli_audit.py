@@ -47,8 +47,8 @@ def audit(
         raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
     else:
         terms = Terms(
-            epsilon=exact(epsilon),
-            delta=exact(delta),
+            epsilon=exact(epsilon, "epsilon"),
+            delta=exact(delta, "delta"),
             neighbours=one_of(Neighbours, neighbours=neighbours),
             trust=one_of(Trust, trust=trust),
             mechanism=mechanism,

@@ -50,7 +50,7 @@ from recordwise.records import (
     silenced,
     with_abstainers,
 )
-from recordwise.students import class_probabilities, student_from, teach
+from recordwise.students import TorchStudent, class_probabilities, student_from, teach
 from recordwise.tally import Assigned, Choices, Matched, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
@@ -79,7 +79,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Guarantees:
       - everything `fit` leaves behind is a function of the public pool and of releases that cost at most
         (epsilon, delta) for any one private record;
-      - a mistake in the arguments is refused before anything is spent.
+      - a mistake in the arguments is refused before anything is spent; but a classifier of the caller's own that cannot
+        learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
     a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
@@ -262,6 +263,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
             pool = encode(self.encoder_, X_public)
         material = pool if self.student_input == "vectors" else X_public
+        student = student_from(self.student, seed=self.random_state)
+        if isinstance(student, TorchStudent):
+            student.refuse_other_outputs(material, len(self.classes_))
 
         self.rounds_: list[Round] = []
         for number, planned in enumerate(protocols, start=1):
@@ -323,15 +327,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _protocols(self, terms: Terms, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
         if self.round_epsilon is None:
             return terms.protocols(ballot, num_records)
-        epsilon = exact(self.round_epsilon)
+        epsilon = exact(self.round_epsilon, "round_epsilon")
         if not 0 < epsilon <= terms.epsilon:
             raise InvalidInput(f"round_epsilon must lie in (0, {float(terms.epsilon):g}], got {self.round_epsilon!r}")
         return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon),) * self.rounds
 
     def _terms(self) -> Terms:
         return Terms(
-            epsilon=exact(self.epsilon),
-            delta=exact(self.delta),
+            epsilon=exact(self.epsilon, "epsilon"),
+            delta=exact(self.delta, "delta"),
             neighbours=one_of(Neighbours, neighbours=self.neighbours),
             trust=one_of(Trust, trust=self.trust),
             mechanism=self.mechanism,

@@ -19,6 +19,7 @@
     budget = "patients-2026"
 
     [method]
+    classes = ["flu", "cold", "neither"]
     student = "linear"
 
 Paths are relative to the file. Every other key has a default; `JobFile` lists them all.
@@ -32,7 +33,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recordwise.errors import InvalidInput
+from recordwise.data.files import read
+from recordwise.data.samples import Loaded, refuse_gaps
+from recordwise.errors import InvalidInput, shown
 
 
 class Section(BaseModel):
@@ -48,6 +51,15 @@ class Source(Section):
     samples: str | list[str] | None = None
     labels: str | list[str] | None = None
     image_size: tuple[int, int] | None = None
+
+    def read(self, section: str) -> Loaded:
+        """The samples; a mistake is one line that names the section, and is found before anything is spent."""
+        try:
+            loaded = read(self.path, samples=self.samples, labels=self.labels, image_size=self.image_size)
+            refuse_gaps(loaded.samples)
+        except InvalidInput as fault:
+            raise InvalidInput(f"[{section}] {fault}") from fault
+        return loaded
 
 
 class Privacy(Section):
@@ -96,6 +108,13 @@ class JobFile(Section):
     privacy: Privacy
     method: Method = Field(default_factory=Method)
 
+    def settings(self) -> dict[str, Any]:
+        """What the job asks of a `PrivateDistiller`, but for who pays and where things are kept."""
+        from recordwise.encoders.spec import opened
+
+        terms = self.privacy.model_dump(exclude={"ledger", "budget", "budget_epsilon", "budget_delta"})
+        return {**terms, **self.method.model_dump(), "encoder": opened(self.method.encoder)}
+
 
 Settings = TypeVar("Settings", bound=Section)
 
@@ -108,17 +127,17 @@ def read_job(path: str | Path) -> JobFile:
 def read_settings(path: Path, kind: type[Settings]) -> Settings:
     """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as fault:
         raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
     try:
         return kind.model_validate(content)
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {_shown(first.get('input'))}") from fault
+        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {shown(first.get('input'))}") from fault
 
 
 def _absolute(job: JobFile, path: Path) -> JobFile:
@@ -141,8 +160,3 @@ def _absolute(job: JobFile, path: Path) -> JobFile:
             "method": job.method.model_copy(update={"encoder": located(job.method.encoder, path.parent)}),
         }
     )
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -146,6 +146,8 @@ def plan(
     seed: int = 0,
 ) -> Plan:
     """Predictions for each s and k asked about; recommended is the most accurate."""
+    if num_classes < 2:
+        raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
     if votes_per_record is None:
         votes_per_record = (1,) if terms.mechanism == QUESTIONS else (1, 2)
     if num_queries is None:

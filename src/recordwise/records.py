@@ -50,10 +50,12 @@ def classes_and_labels(
         raise InvalidInput(first_line(fault)) from fault
     if not len(names):
         raise InvalidInput("classes must name at least one class, got none")
-    numbers = np.searchsorted(names, labels).clip(0, len(names) - 1)
-    unknown = np.flatnonzero(names[numbers] != labels)
+    number_of = {name: number for number, name in enumerate(names.tolist())}
+    numbers = np.array([number_of.get(label, NOBODY) for label in labels.tolist()], dtype=np.int64)
+    unknown = np.flatnonzero(numbers == NOBODY)
     if len(unknown):
-        raise InvalidInput(f"y must hold declared classes, row {unknown[0]} holds {labels[unknown].tolist()[0]!r}")
+        held, few = labels[unknown].tolist()[0], ", ".join(map(repr, names[:10].tolist()))
+        raise InvalidInput(f"y must hold declared classes ({few}), row {unknown[0]} holds {held!r}")
     return names, numbers
 
 

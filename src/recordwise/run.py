@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER, write_whole
-from recordwise.data import Loaded, read
+from recordwise.data import Kind, Loaded, kind_of
 from recordwise.distiller import PrivateDistiller
-from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput
-from recordwise.job import JobFile, Source
+from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize, write_report
@@ -38,26 +39,20 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    private, public = read_source(job.private, "private"), read_source(job.public, "public")
-    test = read_source(job.test, "test") if job.test else None
+    private, public = job.private.read("private"), job.public.read("public")
+    test = job.test.read("test") if job.test else None
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
     _check_columns("private", private, public)
     if test is not None:
-        _check_test(test, private, public)
+        check_test(test, public, like=private.labels, classes=job.method.classes)
     distiller = PrivateDistiller(
-        epsilon=job.privacy.epsilon,
-        delta=job.privacy.delta,
-        neighbours=job.privacy.neighbours,
-        trust=job.privacy.trust,
-        mechanism=job.privacy.mechanism,
-        parties=job.privacy.parties,
+        **job.settings(),
         ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
         budget=job.privacy.budget,
         **_budget_terms(job),
         run_dir=job.out,
         progress=progress,
-        **{**job.method.model_dump(), "encoder": opened(job.method.encoder)},
     )
     distiller.fit(private.samples, private.labels, X_public=public.samples)
     accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
@@ -74,14 +69,6 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
     return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
 
 
-def read_source(source: Source, section: str) -> Loaded:
-    """The samples that a section of a settings file names."""
-    try:
-        return read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size)
-    except InvalidInput as fault:
-        raise InvalidInput(f"[{section}] {fault}") from fault
-
-
 def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
     """Columns are told apart by their place once they are read, so they must come in one order."""
     if loaded.columns != public.columns:
@@ -89,18 +76,44 @@ def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
         raise InvalidInput(f"[{section}] samples must be the pool's columns in its order ({theirs}), got {ours}")
 
 
-def _check_test(test: Loaded, private: Loaded, public: Loaded) -> None:
-    """Refuse a test set that could not be scored, before anything is spent on what it is to test."""
+def check_test(
+    test: Loaded, public: Loaded, *, like: NDArray[Any], classes: Sequence[int] | Sequence[str] | None
+) -> None:
+    """Refuse a test set that could not be scored, before anything is spent on what it is to test.
+
+    Args:
+      like: Labels of the kind and width that the student will give.
+      classes: The declared ones, if they are.
+    """
     if test.labels is None:
         raise InvalidInput("test.labels must name where the test labels are")
+    if not len(test):
+        raise InvalidInput("[test] must hold at least one sample, got 0")
     _check_columns("test", test, public)
     wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
     if wide != width:
         raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
-    test_labels, labels = np.asarray(test.labels), np.asarray(private.labels)
-    numbers, known = (part.dtype.kind in "iufb" for part in (test_labels, labels))
-    if numbers != known or test_labels.ndim != labels.ndim:
+    for name, ours, theirs in zip(test.columns, _words(test), _words(public), strict=True):
+        if ours and not theirs:
+            raise InvalidInput(f"[test] column {name!r} must hold numbers as in the pool, it holds words")
+    labels = np.asarray(test.labels)
+    numbers, known = (part.dtype.kind in "iufb" for part in (labels, like))
+    if numbers != known or labels.shape[1:] != like.shape[1:]:
         raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
+    if numbers and not np.isfinite(labels).all():
+        raise InvalidInput("[test] labels must have no gaps, some are NaN or infinite")
+    if classes is not None and labels.ndim == 1:
+        unknown = [row for row, label in enumerate(labels.tolist()) if label not in classes]
+        if unknown:
+            held = labels.tolist()[unknown[0]]
+            raise InvalidInput(f"[test] labels must be declared classes, row {unknown[0]} holds {held!r}")
+
+
+def _words(loaded: Loaded) -> list[bool]:
+    """Which columns of a table hold words."""
+    if kind_of(loaded.samples) is not Kind.TABLE:
+        return [False] * len(loaded.columns)
+    return [any(isinstance(cell, str) for cell in column) for column in loaded.samples.T]
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:

@@ -77,9 +77,13 @@ class Till:
                 payments = RecordFilter.load(kept)
             else:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
-        book = None if ledger is None else Ledger.open(ledger, wait=WAIT)
+        # A budget that must be open already lies in a ledger that exists.
+        book = None if ledger is None else Ledger.open(ledger, create=budget_terms is not None, wait=WAIT)
         to_open = budget_terms and Budget(
-            name=budget, epsilon=exact(budget_terms[0]), delta=exact(budget_terms[1]), neighbours=terms.neighbours
+            name=budget,
+            epsilon=exact(budget_terms[0], "budget_epsilon"),
+            delta=exact(budget_terms[1], "budget_delta"),
+            neighbours=terms.neighbours,
         )
         till = cls(folder, noise, book, budget, to_open, payments)
         # A budget that is not open, or open on other terms, is refused before any work is done.

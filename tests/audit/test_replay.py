@@ -59,6 +59,16 @@ def test_healthy_pipelines_keep_the_declared_sensitivity(settings: dict[str, Any
     assert len(result.protocols) == settings.get("rounds", 1)
 
 
+def test_tallies_are_compared_although_a_plan_depends_on_the_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def a_tenth(terms: Any, *, num_records: int, **_: Any) -> int:
+        return num_records // 10
+
+    monkeypatch.setattr("recordwise.distiller.recommend_queries", a_tenth)
+    result = replayed(distiller(num_queries="auto"))
+    removed = [change.moved for change in result.changes if change.name.endswith("is removed")]
+    assert not result.violated and removed == [1, 1, 1]
+
+
 def test_records_with_several_labels_are_replayed_too() -> None:
     labels = np.zeros((len(Y), 3), dtype=int)
     labels[np.arange(len(Y)), Y] = 1

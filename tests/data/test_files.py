@@ -42,6 +42,7 @@ def test_npz_arrays_are_chosen_by_name(tmp_path: Path) -> None:
     refused(tmp_path / "d.npz", r"labels must name an array of d.npz \(X, y, other\), got 'z'", samples="X", labels="z")
     np.savez(tmp_path / "one.npz", X=VECTORS, y=CLASSES)
     assert np.array_equal(read(tmp_path / "one.npz", labels="y").samples, VECTORS)
+    refused(tmp_path / "one.npz", r"labels must name an array of one.npz \(X, y\), got 'z'", labels="z")
 
 
 def test_a_pickle_in_an_npy_file_is_refused(tmp_path: Path) -> None:
@@ -85,6 +86,11 @@ def test_columns_are_chosen_by_name(tmp_path: Path, form: str) -> None:
     assert text.labels.tolist() == [[1, 0], [1, 1]]
     refused(path, "has no column 'c', its columns are a, b, text, p, q", samples="c")
     refused(path, "must be columns other than the labels", samples=["a", "p"], labels="p")
+
+
+def test_the_mark_that_spreadsheets_put_before_a_csv_is_no_part_of_its_first_name(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("age,y\n1,0\n2,1\n", encoding="utf-8-sig")
+    assert read(tmp_path / "d.csv", labels="y").columns == ("age",)
 
 
 def test_a_parquet_column_of_lists_is_a_matrix_of_vectors(tmp_path: Path) -> None:
@@ -153,8 +159,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
     for name in ("d.npy", "d.npz", "d.parquet"):
         (tmp_path / name).write_bytes(b"garbage")
         refused(tmp_path / name, f"{name} could not be read")
-    (tmp_path / "d.csv").write_text("a,b\n1\n")
-    refused(tmp_path / "d.csv", "must have 2 cells in every row, row 2 has 1")
+    (tmp_path / "d.csv").write_text("a,b\n\n1,2\n3\n")
+    refused(tmp_path / "d.csv", "must have 2 cells in every row, line 4 has 1")
     (tmp_path / "d.csv").write_text("a,a\n1,2\n")
     refused(tmp_path / "d.csv", "header of different names")
     (tmp_path / "d.csv").write_text('a,b\n1,"2\n')

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from recordwise.encoders import Text
@@ -35,3 +36,5 @@ def test_bad_text_is_refused() -> None:
         Text().fit(["", "?"])
     with pytest.raises(InvalidInput, match="at least two different words, it holds 1"):
         Text().fit(["word", "word"])
+    with pytest.raises(InvalidInput, match=r"one string each, got shape \(2, 2\)"):
+        Text().fit(pd.DataFrame({"first column": [1, 2], "second": [3, 4]}))  # its names are strings

@@ -84,6 +84,16 @@ def test_a_federation_set_up_by_the_commands_alone_runs(tmp_path: Path) -> None:
         assert (hub / "run" / name).exists()
 
 
+def test_a_test_set_that_cannot_be_scored_is_refused_before_a_silo_is_asked(tmp_path: Path) -> None:
+    hub = federation(tmp_path, always=True)
+    np.savez(hub / "test.npz", samples=blobs(5, "test")[0], labels=np.array(["nobody's"] * 5))
+    with (hub / "coordinator.toml").open("a") as file:
+        file.write('[test]\npath = "test.npz"\nsamples = "samples"\nlabels = "labels"\n')
+    with pytest.raises(InvalidInput, match="labels must be declared classes"):
+        run_coordinator(hub, InProcess({}))
+    assert not (hub / "run").exists()
+
+
 def test_offers_are_shown_and_approved_before_anything_is_answered(tmp_path: Path) -> None:
     hub = federation(tmp_path, always=False)
     nodes = InProcess({i: node_in(tmp_path / name) for i, name in enumerate(NAMES)})

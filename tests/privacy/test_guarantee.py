@@ -38,7 +38,7 @@ def test_a_tenth_is_a_tenth_however_it_is_written(written: Any) -> None:
 def test_what_is_not_a_finite_number_is_refused(written: Any) -> None:
     with pytest.raises(InvalidInput, match="a privacy parameter must be a finite number, got"):
         exact(written)
-    with pytest.raises(InvalidInput, match="a privacy parameter must be a finite number, got"):
+    with pytest.raises(InvalidInput, match="epsilon must be a finite number, got"):
         Guarantee(epsilon=written)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from recordwise.distiller import PrivateDistiller
+from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.report import Summary, render, summarize, write_report
@@ -90,15 +92,46 @@ def test_the_page_shows_everything_and_asks_nobody(summary: Summary, browser: An
     page.close()
 
 
+def test_costs_on_the_page_are_never_rounded_down(summary: Summary) -> None:
+    book = {"spent": 0.123412, "left": 0.999968, "epsilon": 1.12338, "releases": []}
+    page = render(
+        replace(
+            summary,
+            guarantee={**summary.guarantee, "epsilon": 0.123412, "delta": 1.23412e-6},
+            ledger={"budgets": {"digits": book}},
+        )
+    )
+    assert "<b>0.1235</b><span>ε</span>" in page and "<b>1.235e-06</b><span>δ</span>" in page
+    assert "ε 0.1235 of 1.123 spent, 0.9999 left" in page
+
+
+@pytest.mark.parametrize(
+    ("terms", "hidden"),
+    [
+        ({"neighbours": "replace"}, "What any single private record holds,"),
+        ({"neighbours": "add-remove"}, "Whether any single private record took part, and what it holds,"),
+        ({"neighbours": "replace", "unit": "client"}, "What any single client holds,"),
+    ],
+)
+def test_a_page_claims_no_more_than_its_guarantee(summary: Summary, terms: dict[str, str], hidden: str) -> None:
+    assert f"<li>{hidden}" in render(replace(summary, guarantee={**summary.guarantee, **terms}))
+
+
 def test_a_page_says_loudly_that_seeded_noise_protects_nobody(tmp_path: Path) -> None:
     one, pool = fitted(tmp_path, noise=SeededNoise(1), ledger=None)
     page = render(summarize(one, pool, name="ablation"))
     assert 'class="statement bad"' in page and "NOT PRIVATE" in page
+    assert "<li>Nothing: whoever knows the seed" in page and "private record holds" not in page
 
 
 def test_a_summary_is_read_back_as_it_was_written(summary: Summary, tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(summary.to_json())
     assert Summary.read(tmp_path / "summary.json") == summary
+    with pytest.raises(InvalidInput, match=r"nowhere holds no finished run: summary.json: No such file or directory$"):
+        Summary.read(tmp_path / "nowhere" / "summary.json")
+    (tmp_path / "summary.json").write_bytes(b"\xff")
+    with pytest.raises(InvalidInput, match="is not the summary of a run"):
+        Summary.read(tmp_path / "summary.json")
 
 
 def test_a_summary_tells_nothing_about_this_machine(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -50,27 +50,14 @@ def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, 
 
 def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     """A job's pipeline on its own data, and the protocols it would use. Nothing is charged, written or kept."""
-    from recordwise.data import read
     from recordwise.distiller import PrivateDistiller
     from recordwise.job import read_job
 
     job = read_job(path)
-    private, public = (
-        read(part.path, samples=part.samples, labels=part.labels, image_size=part.image_size)
-        for part in (job.private, job.public)
-    )
+    private, public = job.private.read("private"), job.public.read("public")
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
-    privacy = job.privacy
-    distiller = PrivateDistiller(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        neighbours=privacy.neighbours,
-        trust=privacy.trust,
-        mechanism=privacy.mechanism,
-        parties=privacy.parties,
-        **job.method.model_dump(),
-    )
+    distiller = PrivateDistiller(**job.settings())
     pipeline = replay(distiller, private.samples, private.labels, X_public=public.samples)
     different = list(dict.fromkeys(pipeline.protocols))
     audits = tuple(audit(one, SystemNoise(), trials=trials, confidence=confidence) for one in different)

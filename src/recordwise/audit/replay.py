@@ -104,6 +104,10 @@ def replay(distiller: PrivateDistiller, X: Samples, y: ArrayLike, *, X_public: S
     first = _run(distiller, X, labels, X_public, {})
     ballot = first.protocols[0].ballot
     relation = first.protocols[0].guarantee.neighbours
+    if relation is Neighbours.REPLACE:
+        # Here "auto" may look at the number of records, which is public; tallies of n and of n ± 1 records can be
+        # compared only if both ask as many queries.
+        distiller = clone(distiller, safe=False).set_params(num_queries=ballot.num_queries)
     changes = []
     for name, kind, samples, targets in _neighbours(X, labels, X_public, distiller.classes, seed):
         allowed = ballot.cells_changed(kind)

@@ -76,14 +76,14 @@ def _npy(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
 def _npz(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
     with np.load(path, allow_pickle=False) as arrays:
         names = list(arrays.files)
+        for argument, name in (("samples", samples), ("labels", labels)):
+            if name is not None and name not in names:
+                raise InvalidInput(f"{argument} must name an array of {path.name} ({', '.join(names)}), got {name!r}")
         if samples is None:
             rest = [name for name in names if name != labels]
             if len(rest) != 1:
                 raise InvalidInput(f"{path.name} holds {', '.join(names)}: samples must name one of them")
             samples = rest[0]
-        for argument, name in (("samples", samples), ("labels", labels)):
-            if name is not None and name not in names:
-                raise InvalidInput(f"{argument} must name an array of {path.name} ({', '.join(names)}), got {name!r}")
         return Loaded(samples=arrays[str(samples)], labels=None if labels is None else arrays[str(labels)])
 
 

@@ -14,6 +14,8 @@ from recordwise.errors import InvalidInput
 
 Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
 
+_CHUNK = 65_536  # samples looked at together: a memory-mapped file may be larger than memory
+
 
 class Kind(StrEnum):
     """The four kinds of samples: each has an encoder that needs no GPU."""
@@ -76,6 +78,17 @@ def missing(cell: Any) -> bool:
         return cell is None
     different = cell != cell  # NaN and NaT differ from themselves, NA answers NA
     return bool(different) if isinstance(different, bool | np.bool_) else str(different) == "<NA>"
+
+
+def refuse_gaps(samples: Samples) -> None:
+    """Refuse numbers that no encoder takes. Gaps of a table that also holds words are its encoder's business."""
+    if not (isinstance(samples, np.ndarray) and samples.dtype.kind == "f"):
+        return
+    for start in range(0, len(samples), _CHUNK):
+        some = samples[start : start + _CHUNK]
+        bad = np.flatnonzero(~np.isfinite(some.reshape(len(some), -1)).all(axis=1))
+        if len(bad):
+            raise InvalidInput(f"samples must be finite, row {start + bad[0]} holds a gap, NaN or infinity")
 
 
 def rows(samples: Samples, index: NDArray[np.int64] | slice) -> Samples:

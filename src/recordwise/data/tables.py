@@ -18,21 +18,22 @@ Columns = dict[str, NDArray[Any]]  # float64 (NaN where missing), objects of str
 
 def read_csv(path: Path) -> Columns:
     """The columns of a CSV file with a header; a column is numeric when every cell that is not empty is a number."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark before the first name
         lines = csv.reader(file, skipinitialspace=True, strict=True)
         try:
             header = [name.strip() for name in next(lines, [])]
-            cells = [line for line in lines if line]
+            numbered = [(lines.line_num, line) for line in lines if line]
         except csv.Error as fault:
             raise InvalidInput(f"{path.name}, line {lines.line_num}: {fault}") from fault
-    if not header or not cells or len(set(header)) != len(header):
+    if not header or not numbered or len(set(header)) != len(header):
         raise InvalidInput(
             f"{path.name} must have a header of different names and at least one row, header is {header}"
         )
-    for number, line in enumerate(cells, start=2):
+    for number, line in numbered:
         if len(line) != len(header):
-            raise InvalidInput(f"{path.name} must have {len(header)} cells in every row, row {number} has {len(line)}")
-    return {name: _typed(column) for name, column in zip(header, zip(*cells, strict=True), strict=True)}
+            raise InvalidInput(f"{path.name} must have {len(header)} cells in every row, line {number} has {len(line)}")
+    columns = zip(*(line for _, line in numbered), strict=True)
+    return {name: _typed(column) for name, column in zip(header, columns, strict=True)}
 
 
 def read_parquet(path: Path, *names: str | Sequence[str] | None) -> Columns:

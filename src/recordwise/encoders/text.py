@@ -53,6 +53,8 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _as_strings(samples: Samples) -> list[str]:
+    if np.ndim(samples) != 1:  # going through a table would give the names of its columns
+        raise InvalidInput(f"text samples must be one string each, got shape {np.shape(samples)}")
     strings = list(samples)
     for row, sample in enumerate(strings):
         if not isinstance(sample, str):

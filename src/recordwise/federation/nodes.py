@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from recordwise.errors import InvalidInput
 from recordwise.federation.coordinator import FederatedDistiller
 from recordwise.federation.exchange import Exchange, Node
@@ -25,7 +27,7 @@ from recordwise.job import read_settings
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
-from recordwise.run import read_source, write_outcome
+from recordwise.run import check_test, write_outcome
 
 SILO, SHUFFLER, COORDINATOR = "silo.toml", "shuffler.toml", "coordinator.toml"
 
@@ -54,7 +56,7 @@ def voters(told: SiloFile) -> Voters:
     """A silo's records, in this process or on Ray."""
     source = told.records
     if not told.workers:
-        return Records.of(read_source(source, "records"))
+        return Records.of(source.read("records"))
     if source.labels is None:
         raise InvalidInput("records.labels must name where the records' labels are")
     engine = OnRay(workers=told.workers, address=told.ray_address)
@@ -68,8 +70,12 @@ def shuffler_key(folder: Path) -> bytes:
 def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
     told = read_coordinator(folder / COORDINATOR)
-    public = read_source(told.public, "public")
-    test = read_source(told.test, "test") if told.test else None
+    public = told.public.read("public")
+    test = told.test.read("test") if told.test else None
+    if test is not None and told.method.classes is not None:
+        names = np.array(told.method.classes)
+        like = names if told.method.labels_per_record == 1 else np.zeros((0, len(names)))
+        check_test(test, public, like=like, classes=told.method.classes)
     distiller = FederatedDistiller(
         epsilon=told.privacy.epsilon,
         delta=told.privacy.delta,

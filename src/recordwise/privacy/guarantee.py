@@ -48,7 +48,7 @@ class Unit(StrEnum):
     CLIENT = "client"
 
 
-def exact(value: float | int | str | Fraction) -> Fraction:
+def exact(value: float | int | str | Fraction, name: str = "a privacy parameter") -> Fraction:
     """The number a person wrote: 0.1 is one tenth, not the binary float nearest to it.
 
     Budgets are compared and added as exact fractions, so three charges of 0.1 fit a budget of 0.3.
@@ -59,8 +59,8 @@ def exact(value: float | int | str | Fraction) -> Fraction:
         if not isinstance(value, bool):
             return Fraction(value)
     except (ValueError, ArithmeticError, TypeError) as error:
-        raise InvalidInput(f"a privacy parameter must be a finite number, got {value!r}") from error
-    raise InvalidInput(f"a privacy parameter must be a finite number, got {value!r}")
+        raise InvalidInput(f"{name} must be a finite number, got {value!r}") from error
+    raise InvalidInput(f"{name} must be a finite number, got {value!r}")
 
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -112,8 +112,8 @@ class Guarantee:
     private: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact(self.epsilon))
-        object.__setattr__(self, "delta", exact(self.delta))
+        object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact(self.delta, "delta"))
         object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
         object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
         object.__setattr__(self, "unit", one_of(Unit, unit=self.unit))

@@ -62,8 +62,8 @@ class Terms:
     parties: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact(self.epsilon))
-        object.__setattr__(self, "delta", exact(self.delta))
+        object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact(self.delta, "delta"))
         positive(epsilon=self.epsilon)
         whole(rounds=self.rounds, parties=self.parties)
         if not 0 <= self.delta < 1:

@@ -51,18 +51,20 @@ def _budget(ledger: Ledger, name: str) -> dict[str, Any]:
 
 
 def _table(name: str, book: dict[str, Any]) -> str:
-    delta = f", delta {book['delta']:.3g}" if book["delta"] else ""
+    delta = f", delta {rounded_down(exact(book['delta']))}" if book["delta"] else ""
     lines = [
-        f"budget {name!r}: epsilon {rounded_up(exact(book['spent']))} of {book['epsilon']:.4g} spent, "
+        f"budget {name!r}: epsilon {rounded_up(exact(book['spent']))} of "
+        f"{rounded_down(exact(book['epsilon']))} spent, "
         f"{rounded_down(exact(book['left']))} left"
-        f"{delta} (one {book['unit']}, {book['neighbours']}, {book['trust']} trust)"
+        f"{delta} (one {book['unit']}, {book['neighbours']}, at most {book['trust']} trust)"
     ]
     if not book["releases"]:
         return lines[0] + "\n  nothing released yet"
-    lines.append(f"  {'time (UTC)':<20} {'cost':>8} {'total':>8}  {'mechanism':<22} release")
+    lines.append(f"  {'time (UTC)':<20} {'cost':>8} {'total':>8}  {'trust':<11} {'mechanism':<22} release")
     lines += [
         f"  {entry['time'][:19].replace('T', ' '):<20} {rounded_up(exact(entry['cost'])):>8} "
-        f"{rounded_up(exact(entry['spent'])):>8}  {entry['event']:<22} {entry['key']} {entry['note']}".rstrip()
+        f"{rounded_up(exact(entry['spent'])):>8}  {entry['trust']:<11} {entry['event']:<22} "
+        f"{entry['key']} {entry['note']}".rstrip()
         for entry in book["releases"]
     ]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recordwise.checkpoint import write_whole
+from recordwise.privacy.guarantee import Neighbours, Unit, exact, rounded_down, rounded_up
 from recordwise.report import charts
 from recordwise.report.summary import Summary
 
@@ -32,18 +33,31 @@ def render(summary: Summary) -> str:
         lstrip_blocks=True,
     )
     environment.globals["colour"] = charts.colour
+    # As in the statement: what is spent is rounded up, what is left is rounded down.
+    environment.filters["up"] = lambda value: rounded_up(exact(value))
+    environment.filters["down"] = lambda value: rounded_down(exact(value))
     return environment.get_template("page.html.j2").render(
-        run=summary, pictures=_pictures(summary), facts=_facts(summary)
+        run=summary, pictures=_pictures(summary), facts=_facts(summary), hidden=_hidden(summary)
     )
+
+
+def _hidden(summary: Summary) -> str:
+    """What the guarantee hides about the unit it protects."""
+    promise = summary.guarantee
+    who = "any single private record" if promise["unit"] == Unit.RECORD else "any single client"
+    if promise["neighbours"] == Neighbours.REPLACE:
+        return f"What {who} holds"
+    return f"Whether {who} took part, and what it holds"
 
 
 def _facts(summary: Summary) -> list[tuple[str, str, str]]:
     """(value, unit, meaning) of the figures at the top."""
-    first = summary.rounds[0]
-    delta = float(summary.guarantee["delta"])
+    first, promise = summary.rounds[0], summary.guarantee
+    epsilon, delta = (rounded_up(exact(promise[name])) for name in ("epsilon", "delta"))
+    cost = f"privacy cost of the whole run, for any one {promise['unit']}"
     facts = [
-        (f"{float(summary.guarantee['epsilon']):.3g}", "ε", "privacy cost of the whole run, for any one record"),
-        ("0" if delta == 0 else f"{delta:.1g}", "δ", "pure" if delta == 0 else "probability outside the bound"),
+        (epsilon, "ε", cost if summary.private else "asked for, but nothing is protected: the noise was seeded"),
+        (delta, "δ", "pure" if delta == "0" else "probability outside the bound"),
         (f"{summary.pool_size - summary.abstained:,}", f"of {summary.pool_size:,}", "pool samples labelled"),
         (f"{100 * float(np.mean(first['confidence'])):.0f}", "%", "mean confidence of a query's label"),
     ]

@@ -16,7 +16,7 @@ import numpy as np
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller, Round
 from recordwise.errors import InvalidInput
-from recordwise.privacy.guarantee import Trust
+from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
@@ -70,8 +70,10 @@ class Summary:
     def read(cls, path: Path) -> Summary:
         try:
             content = json.loads(path.read_text())
-        except (OSError, json.JSONDecodeError) as fault:
-            raise InvalidInput(f"{path} is not the summary of a finished run: {fault}") from fault
+        except OSError as fault:
+            raise InvalidInput(f"{path.parent} holds no finished run: {path.name}: {fault.strerror}") from fault
+        except ValueError as fault:  # neither JSON nor text
+            raise InvalidInput(f"{path} is not the summary of a run: {fault}") from fault
         if content.get("schema") != SCHEMA:
             raise InvalidInput(f"{path} has schema {content.get('schema')!r}, this version reads {SCHEMA}")
         return cls(**{**content, "gallery": Gallery(**content["gallery"])})
@@ -87,7 +89,8 @@ class Summary:
             lines.append(f"student: {100 * self.test_accuracy:.1f} % right on the test set")
         if self.ledger is not None:
             lines += [
-                f"budget {name!r}: epsilon {budget['spent']:.4g} of {budget['epsilon']:.4g} spent"
+                f"budget {name!r}: epsilon {rounded_up(exact(budget['spent']))} of "
+                f"{rounded_down(exact(budget['epsilon']))} spent"
                 for name, budget in self.ledger["budgets"].items()
             ]
         return "\n".join(lines)

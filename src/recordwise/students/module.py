@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from recordwise.data.samples import Samples, rows
 from recordwise.encoders.module import as_tensor, load_torch
@@ -71,19 +72,25 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from classes (n,), or from chances (n, C)."""
-        torch = load_torch()
         whole(epochs=self.epochs, batch_size=self.batch_size)
         positive(rate=self.rate)
         rng = stream(self.seed, "torch student")
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        devices = [self.device] if self.device.startswith("cuda") else []
-        with torch.random.fork_rng(devices=devices):  # fresh weights and dropout draw from PyTorch's global generator
-            torch.manual_seed(int(rng.integers(2**63)))
+        with self._own_randomness(rng):
             self.module_ = self._fresh().to(self.device)
             targets = self._targets(X, y)
             self.classes_ = np.arange(targets.shape[1])
             self._train(X, targets, weights, rng)
         return self
+
+    def refuse_other_outputs(self, X: Samples, num_classes: int) -> None:
+        """Refuse a module that does not give a logit per class for samples like these, before it is trained."""
+        probe = clone(self)
+        with self._own_randomness(stream(self.seed, "torch student")):
+            probe.module_ = probe._fresh().to(self.device)
+            outputs = probe._logits(rows(X, slice(0, 2))).shape[1]
+        if outputs != num_classes:
+            raise InvalidInput(f"the student must give a logit for each of the {num_classes} classes, got {outputs}")
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) probabilities; independent chances where `multi_label`."""
@@ -95,6 +102,14 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Samples) -> NDArray[np.int64]:
         chances = self.predict_proba(X)
         return (chances > 0.5).astype(np.int64) if self.multi_label else chances.argmax(axis=1)
+
+    @contextmanager
+    def _own_randomness(self, rng: np.random.Generator) -> Iterator[None]:
+        """Fresh weights and dropout draw from PyTorch's global generator: seeded here, and given back as it was."""
+        torch = load_torch()
+        with torch.random.fork_rng(devices=[self.device] if self.device.startswith("cuda") else []):
+            torch.manual_seed(int(rng.integers(2**63)))
+            yield
 
     def _fresh(self) -> torch.nn.Module:
         if callable(getattr(self.module, "state_dict", None)):

@@ -44,7 +44,7 @@ def test_three_charges_of_a_tenth_fit_three_tenths_and_a_fourth_does_not(ledger:
     for round_number in range(3):
         assert pay(ledger, f"round-{round_number}") == f"tally of round-{round_number}".encode()
     assert ledger.left("study") == 0
-    message = r"'round-4' needs epsilon 0.1 but 0 of 0.3 is left in budget 'study'; add noise or ask in fewer rounds"
+    message = r"'round-4' needs epsilon 0.1 but 0 of 0.3 is left in budget 'study'; ask for a smaller epsilon"
     with pytest.raises(BudgetExceeded, match=message):
         ledger.release("study", "round-4", Pure(TENTH), Guarantee(epsilon=TENTH), never)
     assert len(ledger.history("study")) == 3

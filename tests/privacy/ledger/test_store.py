@@ -49,7 +49,7 @@ def test_opening_again_writes_nothing(tmp_path: Path) -> None:
 def test_a_commit_on_disk_survives_a_loss_of_power(tmp_path: Path) -> None:
     # What makes it so is SQLite's promise for these settings (sqlite.org/pragma.html#pragma_synchronous).
     store = Store(tmp_path / "ledger.sqlite", wait=1)
-    store.prepare()
+    store.prepare(create=True)
     with store.writing() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3  # EXTRA
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
@@ -90,6 +90,18 @@ def test_files_that_are_no_ledger_are_refused(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "nowhere" / "ledger.sqlite")
     with pytest.raises(LedgerFault, match="does not exist"):
         Ledger.open(tmp_path)
+
+
+def test_a_mistyped_place_is_not_made_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "leger.sqlite"
+    with pytest.raises(LedgerFault, match=r"leger.sqlite does not exist"):
+        Ledger.open(path, create=False)
+    assert not path.exists()
+    path.touch()
+    with pytest.raises(LedgerFault, match=r"leger.sqlite holds no ledger"):
+        Ledger.open(path, create=False)
+    Ledger.open(path).open_budget("study", epsilon=1)
+    assert Ledger.open(path, create=False).left("study") == 1
 
 
 def test_a_ledger_lost_behind_our_back_is_a_fault(tmp_path: Path) -> None:

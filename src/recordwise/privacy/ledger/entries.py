@@ -29,8 +29,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         check_name(budget=self.name)
-        object.__setattr__(self, "epsilon", exact(self.epsilon))
-        object.__setattr__(self, "delta", exact(self.delta))
+        object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", exact(self.delta, "delta"))
         object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
         object.__setattr__(self, "unit", one_of(Unit, unit=self.unit))
         object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))

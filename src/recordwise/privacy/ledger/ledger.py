@@ -35,11 +35,12 @@ class Ledger:
         self._store = store
 
     @classmethod
-    def open(cls, place: str | Path, *, read_only: bool = False, wait: float = 60.0) -> Ledger:
+    def open(cls, place: str | Path, *, read_only: bool = False, create: bool = True, wait: float = 60.0) -> Ledger:
         """The ledger at a path (SQLite) or a URL (postgresql://user@host/database), created where there is none.
 
         Args:
           read_only: Create nothing, write nothing.
+          create: False refuses a place that holds no ledger yet: more likely than not it is mistyped.
           wait: Seconds to wait for another process that is in the middle of a release.
         """
         if not wait > 0:
@@ -48,7 +49,7 @@ class Ledger:
         if read_only:
             store.check()
         else:
-            store.prepare()
+            store.prepare(create=create)
         return cls(store)
 
     def __repr__(self) -> str:
@@ -187,7 +188,9 @@ class Ledger:
         # SQLite's writers take turns from the start of their transactions; PostgreSQL's do at this row.
         row = connection.execute(chosen.with_for_update() if lock else chosen).mappings().one_or_none()
         if row is None:
-            raise InvalidInput(f"ledger {self._store.name} has no budget {name!r}: open it first")
+            raise InvalidInput(
+                f"ledger {self._store.name} has no budget {name!r}: open it first (recordwise ledger open)"
+            )
         return rows.budget(row)
 
     def _events(self, connection: Connection, budget: str) -> list[Event]:
@@ -212,7 +215,7 @@ def _afford(budget: Budget, key: str, before: Sequence[Event], *events: Event) -
     if after > budget.epsilon:
         raise BudgetExceeded(
             f"{key!r} needs epsilon {rounded_up(after - spent)} but {rounded_down(budget.epsilon - spent)} of "
-            f"{rounded_down(budget.epsilon)} is left in budget {budget.name!r}; add noise or ask in fewer rounds"
+            f"{rounded_down(budget.epsilon)} is left in budget {budget.name!r}; ask for a smaller epsilon"
         )
     return after
 

@@ -101,18 +101,18 @@ class Store:
     def writing(self) -> AbstractContextManager[Connection]:
         return self._writer.transaction()
 
-    def prepare(self) -> None:
-        """Create the tables where there are none, and roll back what a killed writer left half-written."""
+    def prepare(self, *, create: bool) -> None:
+        """Create the tables where there are none and they may be; roll back what a killed writer left half-written."""
         if self.file:
             try:
-                if not self.file.exists():
+                if create and not self.file.exists():
                     self.file.touch()
             except OSError as error:
                 raise LedgerFault(f"ledger {self.name} cannot be created: {error.strerror}") from error
             if self._journal().exists():
                 with self.writing():  # SQLite does it on the way; a reader may not
                     pass
-        if self.version() is None:
+        if create and self.version() is None:
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":  # where "create if missing" is not atomic
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({CREATION})")
