@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from experiments.rows import Setting
 from numpy.typing import NDArray
 
@@ -48,11 +49,12 @@ def nothing_committed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few queries, few steps, short histograms."""
+    """Few queries, few steps, few neighbours, short histograms."""
     tried = [Setting(s=12, epsilon=20.0), Setting(s=10, epsilon=20.0, protocol="local-collision")]
     monkeypatch.setattr(paper_split, "SETTINGS", {"mnist": tried, "svhn": tried[:1]})
     monkeypatch.setattr(paper_split, "DTI_SEEDS", {10: (1,), 12: (1, 2)})
     monkeypatch.setattr(paper_split, "EPOCHS", 4)
+    monkeypatch.setattr(paper_split, "NEIGHBOURS", 3)
     monkeypatch.setattr(paper_split, "Hog", partial(Hog, cell=7))
     monkeypatch.setattr(paper_split, "TEACHING", replace(paper_split.TEACHING, epochs=1))
 
@@ -65,7 +67,7 @@ def test_digits_go_from_images_to_rows(quick: None, tmp_path: Path):
     ]
     assert [(row["s"], row["queries"], row["student"]) for row in rows] == [
         *((s, how, name) for s in (12, 10) for how, names in asked.items() for name in names),
-        *((s, "DTI", "narrow M5") for s in (12, 10)),
+        *((s, "DTI", name) for s in (12, 10) for name in ("narrow M5", "narrow M5 of shared labels")),
     ]
     for row in rows:
         assert row.keys() >= KEYS
@@ -107,6 +109,22 @@ def test_an_image_votes_for_the_prototype_that_it_is_nearest_to(tmp_path: Path):
 def test_distances_in_steps_keep_who_is_nearest_and_by_how_much():
     far = np.array([[0.5, 0.4, 0.40001, 9.0], [0.2, 0.6, 1.0, 0.8]], dtype=np.float32)  # the mean least one is 0.3
     assert paper_split.in_steps(far).tolist() == [[11, 0, 1, 255], [0, 43, 85, 64]]
+
+
+def test_labels_that_neighbours_do_not_share_are_not_taught(quick: None, tmp_path: Path):
+    images = strokes()
+    labels = images["public_labels"].astype(np.int64)
+    alike = [np.flatnonzero(labels == label) for label in labels]
+    neighbours = torch.from_numpy(np.array([group[:11] for group in alike]))
+    teach = partial(paper_split.convolutional, images, paper_split.TEACHING, folder=tmp_path)
+    wrong = np.where(np.arange(120) == 119, (labels + 1) % 10, labels)  # nobody's neighbour
+    other = np.where(np.arange(120) == 119, (labels + 2) % 10, labels)
+    careful, plain = teach(neighbours=neighbours), teach()
+    assert np.array_equal(careful(wrong), careful(other))
+    kept = {path.name for path in tmp_path.glob("narrow-m5-*.pt")}
+    assert len(kept) == 2
+    plain(wrong)
+    assert len(list(tmp_path.glob("narrow-m5-*.pt"))) == 3
 
 
 def test_the_same_labels_are_taught_once():
