@@ -154,3 +154,15 @@ def test_committed_rows_say_how_they_were_made():
         assert row.keys() >= KEYS
         assert len(row["seeds"]) == len(row["test_accuracy"]) == len(row["label_accuracy"]) >= 5
         assert row["nonprivate_accuracy"] >= max(row["test_accuracy"]) - 0.02
+
+
+@pytest.mark.parametrize("prototypes", [10, 40])
+def test_committed_distances_are_those_of_the_committed_rows(prototypes: int):
+    with np.load(paper_split.HERE / "features" / f"mnist-paper-dti-{prototypes}.npz") as file:
+        far, seed = {part: file[part] for part in compact.PARTS}, int(file["seed"])
+    assert {part: steps.shape for part, steps in far.items()} == {
+        "public": (5_000, prototypes), "private": (60_000, prototypes), "test": (5_000, prototypes),
+    }  # fmt: skip
+    assert all(((steps == 0).sum(axis=1) == 1).all() for steps in far.values())  # one prototype is the nearest
+    rows = [row for row in json.loads(ROWS.read_text()) if (row["queries"], row["s"]) == ("DTI", prototypes)]
+    assert {entry.split("/")[0] for row in rows for entry in row["seeds"]} == {str(seed)}
