@@ -19,7 +19,7 @@ from typing import Any
 from experiments.rows import CLASSES, Row, named, result_row
 
 RESULTS = Path(__file__).parent / "results"
-FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(?:-(?P<way>agreed))?-(?P<seed>\d+)")
+FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(-agreed)?-\d+")
 METHODS = {"alone": "self-supervised on the pool", "agreed": "sharpened by consensus", "simclr": "SimCLR"}
 STUDENTS = {
     "mnist": "self-labelled ResNet-18 of width 32",
@@ -29,7 +29,6 @@ STUDENTS = {
     "densenet": "DenseNet-121",
     "mixmatch": "WideResNet-28-2 with MixMatch",
 }
-TAUGHT = {"densenet": "cifar10", "mixmatch": "svhn"}
 PER_SEED = ("seeds", "test_accuracy", "label_accuracy", "nonprivate")
 
 
@@ -117,20 +116,19 @@ def main() -> None:
     features: list[Row] = []
     students: list[Row] = []
     for path in sorted(Path(sys.argv[1]).glob("**/*.json")):
-        facts, named = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
-        if named is None and path.stem == "paper-simclr":
-            features.append(features_row("cifar10", "simclr", facts, "python -m experiments.paper simclr"))
-        elif named is None and path.stem in ("paper-densenet", "paper-mixmatch"):
+        facts, run = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
+        if path.stem == "paper-simclr":
+            features.append(features_row(facts["data"], "simclr", facts, "python -m experiments.paper simclr"))
+        elif path.stem in ("paper-densenet", "paper-mixmatch"):
             kind = path.stem.removeprefix("paper-")
             command = f"python -m experiments.paper {kind} --released runs/{facts['labels']}/released.npz"
-            students += student_rows(TAUGHT[kind], kind, facts, f"{command} --epochs {facts['epochs']}")
-        elif named and path.stem == "represent":
-            data, way = named["data"], named["way"] or "alone"
-            stage = "represent --seed SEED" if way == "alone" else "agree --seed SEED --others ..."
-            command = f"python -m experiments.{data} {stage}".replace("SEED", str(facts["seed"]))
-            features.append(features_row(data, way, facts, command))
-        elif named and path.stem == "released":
-            data = named["data"]
+            students += student_rows(facts["data"], kind, facts, f"{command} --epochs {facts['epochs']}")
+        elif run and path.stem == "represent":
+            data, way, seed = run["data"], way_of(run[0]), facts["seed"]
+            stage = f"represent --seed {seed}" if way == "alone" else f"agree --seed {seed} --others ..."
+            features.append(features_row(data, way, facts, f"python -m experiments.{data} {stage}"))
+        elif run and path.stem == "released":
+            data = run["data"]
             command = f"python -m experiments.{data} teach --seed SEED --released runs/FOLDER/released.npz"
             students += student_rows(data, data, facts, command)
     merge("features", features, ("data", "way", "seed"), lambda row, earlier: row)

@@ -277,7 +277,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; other rows stay")
     parser.add_argument("--released", type=Path, help="write labels for `teach` here, and no results")
     parser.add_argument(
-        "--stem", help="of the features to go by, such as svhn-12 or cifar10-together; all if not given"
+        "--stem",
+        help="of the features to go by, such as cifar10-together; all if not given. One of several, such as svhn-12, "
+        "is measured, but writes no results: a row has all seeds",
     )
     given = parser.parse_args()
     for source in sources(given.data, given.features):
@@ -301,6 +303,8 @@ def main() -> None:
                     f"{key} {v.mean():.4f} ± {v.std():.4f} (least {v.min():.4f})" for key, v in found.items()
                 )
                 print(f"{source.rule} {source.stem:23s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
+        if len(every) < len(source.seeds(given.features)):
+            continue
         write(HERE / "results" / f"{given.data}.json", rows, by=("split", "way", *(["setting"] if given.only else [])))
 
 

@@ -12,8 +12,9 @@ distances are committed (experiments/features); without them it takes about half
 Of several DTI runs the one that rebuilds the pool best is kept, which no label decides. M3, M5 and M7 as the paper has
 them take about eight minutes of a core per epoch on this pool; --convnet teaches M5 with a quarter of its channels
 instead, on pixels: all labels, or those alone that an image's neighbours by gradients share. The other students see
-gradient histograms. Everything was fixed before the first accuracy was
-looked at, but for the epochs of that network (20, for a while 10), set before any accuracy of its own was seen.
+gradient histograms. Everything was fixed before the first accuracy was looked at, but for the epochs of that network
+(20, for a while 10), set before any accuracy of its own was seen, and for teaching it shared labels alone, which was
+thought of after its accuracy with all of them was known.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from experiments.images import load_arrays
 from experiments.labelling import HERE, released, right
 from experiments.measuring import Log
 from experiments.rows import CLASSES, Row, Setting, result_row
+from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.encoders.augment import Augment, pixels
@@ -64,7 +66,6 @@ EPOCHS = 60  # of DTI: 2,340 steps, enough in an earlier trial on 6,000 digits
 CHECKPOINT_EVERY = 5  # epochs
 CONVNET = "narrow M5"
 CAREFUL = "narrow M5 of shared labels"
-NEIGHBOURS, AGREEMENT = 20, 0.9  # as everywhere: a label is trusted where so many neighbours share it
 NARROW = Plan(M5.side, tuple(width // 4 for width in M5.channels))
 TEACHING = Supervised(epochs=20, view=Augment(rotate=15, shear=0.2, zoom=0.1, shift=0.08, padding="zeros"))
 
@@ -208,7 +209,7 @@ def convolutional(
         targets = torch.from_numpy(np.eye(CLASSES, dtype=np.float32)[labels])
         weights = torch.ones(len(labels))
         if neighbours is not None:
-            weights = agreeing(torch.from_numpy(labels), neighbours, AGREEMENT).float()
+            weights = agreeing(torch.from_numpy(labels), neighbours).float()
         digest = sha256(labels.astype("<i8").tobytes() + weights.numpy().tobytes()).hexdigest()[:16]
         student = train(
             network, public, targets, weights, teaching, seed=SEED, compute=CPU,

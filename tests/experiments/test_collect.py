@@ -65,8 +65,8 @@ def test_seeds_of_one_setting_are_one_row(runs: Path):
 
 def test_what_the_paper_used_is_collected_too(runs: Path):
     simclr = {key.replace("final", "simclr"): value for key, value in PURITY.items()} | {"simclr_knn_test": 0.7}
-    (runs / "paper-simclr.json").write_text(json.dumps({"seed": 12, **simclr, **MADE}))
-    taught = {"labels": "cifar10-together", "epochs": 9, "truth_test": 0.9}
+    (runs / "paper-simclr.json").write_text(json.dumps({"seed": 12, "data": "cifar10", **simclr, **MADE}))
+    taught = {"data": "cifar10", "labels": "cifar10-together", "epochs": 9, "truth_test": 0.9}
     said = {"central-s500-k1-eps1_test": 0.8, "central-s500-k1-eps1_labels": 0.85}
     (runs / "paper-densenet.json").write_text(json.dumps({"seed": 12, **taught, **said, **MADE}))
     (features,) = rows(runs, "features")

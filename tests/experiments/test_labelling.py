@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from experiments.rows import CLASSES, Setting, named, result_row
 from experiments.sources import Features, Source, as_in_the_paper, read_features, sources
 from experiments.together import clusters_of, members_of
 
-from experiments import compact
+from experiments import compact, labelling
 from recordwise.data import Rule
 
 FEATURES = HERE / "features"
@@ -168,6 +169,18 @@ def test_rows_take_the_place_of_their_like_and_leave_the_others(tmp_path: Path):
     assert kept() == [(1.0, [0.2]), (0.1, [0.3])]
     write(path, [row(few, 0.4)], by=("split", "way"))
     assert kept() == [(0.1, [0.4])]
+
+
+@pytest.mark.parametrize(("stem", "kept"), [("svhn-12", []), ("svhn", ["alone"])])
+def test_one_of_several_seeds_writes_no_row(stem: str, kept: list[str], monkeypatch: pytest.MonkeyPatch):
+    written: list[str] = []
+    row = {"student": "linear", "way": "alone", "label_accuracy": [1.0], "test_accuracy": [1.0]}
+    monkeypatch.setattr(labelling, "grid", lambda features: [Setting(s=500, epsilon=0.1)])
+    monkeypatch.setattr(labelling, "measure", lambda every, setting: [row])
+    monkeypatch.setattr(labelling, "write", lambda path, rows, by: written.extend(row["way"] for row in rows))
+    monkeypatch.setattr(sys, "argv", ["labelling", "svhn", "--stem", stem])
+    labelling.main()
+    assert written == kept
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "svhn"])
