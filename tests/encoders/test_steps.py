@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from recordwise.encoders.steps import Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
+from recordwise.encoders.steps import Average, Batches, Compute, MomentumDescent, Recorded, follow, fresh_weights
 from recordwise.errors import InvalidInput
 
 CPU = Compute(device="cpu")
@@ -56,6 +56,30 @@ def test_a_follower_keeps_the_stated_share_of_itself():
     assert follower.running_mean.tolist() == [0.0, 0.0]
     follow(leader, follower, torch.tensor(0.5), buffers=True)
     assert follower.running_mean.tolist() == [5.0, 5.0]
+
+
+def test_an_average_forgets_what_it_began_with_and_then_keeps_the_stated_share():
+    learner = nn.Linear(1, 1)
+    average = Average(learner, 0.9)
+    seen = []
+    for step in range(200):
+        nn.init.constant_(learner.weight, 5.0 if step < 199 else 7.0)
+        average.follow()
+        seen.append(average.network.weight.item())
+    assert seen[0] == 5.0  # nothing of the first weights, after one step
+    assert seen[-1] == pytest.approx(0.9 * 5 + 0.1 * 7, rel=1e-6)
+
+
+def test_an_average_goes_on_where_it_was_kept():
+    learner = nn.Linear(1, 1)
+    average, other = Average(learner, 0.9), Average(learner, 0.9)
+    for _ in range(5):
+        average.follow()
+    other.load_state_dict(copy.deepcopy(average.state_dict()))
+    nn.init.constant_(learner.weight, 3.0)
+    average.follow()
+    other.follow()
+    assert torch.equal(average.network.weight, other.network.weight)
 
 
 def test_fresh_weights_depend_on_the_seed_and_leave_no_trace():

@@ -18,12 +18,14 @@ SETTINGS = SelfLabel(
 )
 
 
-def test_wrong_labels_that_look_like_their_neighbours_are_corrected():
+@pytest.mark.parametrize("keep", [0.9, 0.999])  # as many steps as the second averages over would be a long run
+def test_wrong_labels_that_look_like_their_neighbours_are_corrected(keep: float):
     images, kinds = coloured()
     labels = kinds.clone()
     labels[::9] = (labels[::9] + 1) % 3  # ten wrong ones
+    settings = replace(SETTINGS, keep=keep)
     network = self_label(
-        Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), SETTINGS, classes=3, seed=0, compute=CPU
+        Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), settings, classes=3, seed=0, compute=CPU
     )
     assert torch.equal(features_of(network, images, CPU).argmax(1), kinds)
 

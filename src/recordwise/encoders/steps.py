@@ -7,10 +7,11 @@ live in Python: the batch order, the learning rate and the random numbers are te
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -174,6 +175,32 @@ def follow(leader: nn.Module, follower: nn.Module, keep: Tensor | float, *, buff
         ours += [b for b in follower.buffers() if b.is_floating_point()]
     missing = list(torch._foreach_sub(theirs, ours))
     torch._foreach_add_(ours, list(torch._foreach_mul(missing, 1 - keep)))
+
+
+class Average(Generic[Module]):
+    """A copy of a learner whose weights are the running average of the learner's.
+
+    The share that it keeps of itself grows from nothing to `keep`. A constant share would leave some of the first,
+    random weights in it after a short run: a third at 0.996 after 270 steps.
+    """
+
+    def __init__(self, learner: Module, keep: float) -> None:
+        self.network = copy.deepcopy(learner).requires_grad_(False)
+        self._learner, self._keep = learner, keep
+        self._steps = torch.zeros((), device=next(learner.parameters()).device)
+
+    def follow(self) -> None:
+        """Take in the learner's weights after a step."""
+        share = (self._steps / (self._steps + 10)).clamp(max=self._keep)
+        follow(self._learner, self.network, share, buffers=True)
+        self._steps += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"network": self.network.state_dict(), "steps": self._steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.network.load_state_dict(state_dict["network"])
+        self._steps.copy_(state_dict["steps"])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from torch.nn import functional
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.schedules import cosine
-from recordwise.encoders.steps import Batches, Compute, Recorded, follow, fresh_weights
+from recordwise.encoders.steps import Average, Batches, Compute, Recorded, fresh_weights
 from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
 from recordwise.errors import InvalidInput, probability, whole
 from recordwise.queries.scan import STRONG_VIEW
@@ -97,7 +97,8 @@ def self_label(
     with fresh_weights(seed):
         student = Classifier(body, dim, classes)
     compute.ready(student).train()
-    teacher = copy.deepcopy(student).requires_grad_(False).eval()
+    average = Average(student, settings.keep)
+    teacher = average.network.eval()
     run, ask = compute.fused(student), compute.fused(teacher)
     generator = compute.generator(seed)
     parameters = list(student.parameters())
@@ -111,7 +112,7 @@ def self_label(
             logits = run(settings.strong(batch, generator))
         loss = (functional.cross_entropy(logits.float(), answer, reduction="none") * weight).mean()
         descent.update(torch.autograd.grad(loss, parameters))
-        follow(student, teacher, settings.keep, buffers=True)
+        average.follow()
         counted.add_(weight.mean())
 
     def trust() -> None:
@@ -143,7 +144,7 @@ def self_label(
 
     training = Training(
         one_epoch,
-        {"student": student, "teacher": teacher, "descent": descent, "usual": usual, "generator": generator},
+        {"student": student, "teacher": average, "descent": descent, "usual": usual, "generator": generator},
         settings=settings,
         seed=seed,
         compute=compute,

@@ -6,7 +6,6 @@ the latter are the network's own mean answer over several views, sharpened; then
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import cosine
-from recordwise.encoders.steps import Batches, Compute, Recorded, follow
+from recordwise.encoders.steps import Average, Batches, Compute, Recorded
 from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
 from recordwise.errors import InvalidInput, positive, probability, whole
 
@@ -26,7 +25,7 @@ class MixMatch(MomentumSettings):
 
     Attributes:
       epochs: Each goes through the labelled or the unlabelled images once, whichever are more.
-      keep: The share of itself that the average keeps at every step; less in the first ones, which it should forget.
+      keep: The share of itself that the average keeps at every step.
       views: Views of an unlabelled image whose answers are averaged.
       temperature: Below one sharpens those answers.
       mixing: The parameter of the Beta distribution that mixing weights are drawn from.
@@ -78,13 +77,13 @@ def mixmatch(
     if not len(known) or not len(unknown):
         raise InvalidInput(f"MixMatch needs labelled and unlabelled images, got {len(known)} and {len(unknown)}")
     learner = compute.ready(network).train()
-    average = copy.deepcopy(learner).requires_grad_(False)
+    average = Average(learner, settings.keep)
     run, generator = compute.fused(learner), compute.generator(seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters)
     with_label = Batches(known, settings.batch, generator)
     without = Batches(unknown, min(settings.batch, len(unknown)), generator)
-    balance, keep, total = (torch.zeros((), device=images.device) for _ in range(3))
+    balance, total = (torch.zeros((), device=images.device) for _ in range(2))
 
     def step() -> None:
         taught, untaught = with_label.next(), without.next()
@@ -107,7 +106,7 @@ def mixmatch(
         consistent = (answer[own:].exp() - goal[own:]).square().mean()
         loss = supervised + balance * consistent
         descent.update(torch.autograd.grad(loss, parameters))
-        follow(learner, average, keep, buffers=True)
+        average.follow()
         total.add_(loss.detach())
 
     recorded, steps = Recorded(step, compute, generator), max(len(with_label), len(without))
@@ -118,9 +117,7 @@ def mixmatch(
             for batches in (without, with_label):
                 if batch % len(batches) == 0:
                     batches.shuffle()
-            before = epoch * steps + batch
-            done = before / (settings.epochs * steps)
-            keep.fill_(min(settings.keep, before / (before + 10)))
+            done = (epoch + batch / steps) / settings.epochs
             descent.rate.fill_(settings.rate * cosine(done))
             balance.fill_(settings.unlabelled_weight * min(1.0, done / settings.ramp))
             recorded()
@@ -135,7 +132,7 @@ def mixmatch(
         inputs={"network": network, "images": images, "targets": targets, "labelled": labelled},
     )
     training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
-    return average.eval()
+    return average.network.eval()
 
 
 def sharpen(answers: Tensor, temperature: float) -> Tensor:

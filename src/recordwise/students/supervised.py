@@ -6,7 +6,6 @@ under the known noise), and its weight how much it should count: noise-aware tra
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import warmed_up
-from recordwise.encoders.steps import Batches, Compute, Recorded, follow
+from recordwise.encoders.steps import Average, Batches, Compute, Recorded
 from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
 from recordwise.errors import InvalidInput, probability
 
@@ -70,7 +69,7 @@ def train(
     if not len(used):
         raise InvalidInput("weights must be > 0 for at least one image, got none")
     learner = compute.ready(network).train()
-    average = copy.deepcopy(learner).requires_grad_(False)
+    average = Average(learner, settings.keep)
     run, generator = compute.fused(learner), compute.generator(seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
@@ -84,7 +83,7 @@ def train(
         wrong = -(targets[index] * logits.float().log_softmax(1)).sum(1)
         loss = (wrong * weights[index]).sum() / weights[index].sum()
         descent.update(torch.autograd.grad(loss, parameters))
-        follow(learner, average, settings.keep, buffers=True)
+        average.follow()
         total.add_(loss.detach())
 
     recorded = Recorded(step, compute, generator)
@@ -107,4 +106,4 @@ def train(
         inputs={"network": network, "images": images, "targets": targets, "weights": weights},
     )
     training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
-    return average.eval()
+    return average.network.eval()
