@@ -107,7 +107,7 @@ def merge(name: str, rows: list[Row], keys: tuple[str, ...], joined: Callable[[R
     kept = {identity(row): row for row in json.loads(path.read_text())} if path.exists() else {}
     for row in rows:
         kept[identity(row)] = joined(row, kept.get(identity(row)))
-    path.write_text(json.dumps(list(kept.values()), indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps([kept[key] for key in sorted(kept)], indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

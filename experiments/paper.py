@@ -60,6 +60,7 @@ def teach(stage: str, images: Images, released: Path, epochs: int, compute: Comp
         for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
             labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
             trusted = agreeing(labels, neighbours)
+            labels, trusted = labels[: len(images.public)], trusted[: len(images.public)]  # fewer under --limit
             targets = functional.one_hot(labels, CLASSES).float()
             with log.timed(name), fresh_weights(SEED):
                 if stage == "densenet":
