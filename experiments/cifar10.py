@@ -6,8 +6,9 @@
     python -m experiments.cifar10 agree --seed 14 --others experiments/features/cifar10-{11,agreed-12,agreed-13}.npz
     python -m experiments.together cifar10                 # from here on a CPU
     python -m experiments.labelling cifar10
-    python -m experiments.labelling cifar10 --stem cifar10-agreed-12 --only central-s500-k1-eps1 --released released.npz
-    python -m experiments.cifar10 teach --seed 12 --released released.npz
+    python -m experiments.labelling cifar10 --stem cifar10-agreed-12 --only central-s500-k1-eps1 \\
+        --released runs/cifar10-agreed-12/released.npz
+    python -m experiments.cifar10 teach --seed 12 --released runs/cifar10-agreed-12/released.npz
 
 The settings come from an earlier probe that compared variants with labels in hand, on one seed; which one is not known,
 so it may be one of these. What the probe left open (how strong and how likely each change of the strong view is, strong

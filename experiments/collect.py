@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.rows import CLASSES, Row, named, result_row
+from experiments.sources import ALL
 
 RESULTS = Path(__file__).parent / "results"
 FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(-agreed)?-\d+")
@@ -71,7 +72,7 @@ def student_rows(data: str, kind: str, facts: Row, command: str) -> Iterator[Row
             queries="k-means" if setting.s != CLASSES else "clusters",
             student=STUDENTS["ensemble" if voted else kind],
             way=way_of(facts["labels"]),
-            seeds=[f"{facts['seed']}/0"],
+            seeds=[f"{seed_of(facts['labels'])}/0"],
             test_accuracy=[facts[key]],
             label_accuracy=[facts[f"{setting.name}_labels"]],
             nonprivate_accuracy=truth,
@@ -85,6 +86,12 @@ def student_rows(data: str, kind: str, facts: Row, command: str) -> Iterator[Row
 def way_of(folder: str) -> str:
     """How the features of a folder such as svhn-12 or cifar10-together were learnt."""
     return "-".join(word for word in folder.split("-")[1:] if not word.isdigit()) or "alone"
+
+
+def seed_of(folder: str) -> str:
+    """The seed of those features."""
+    last = folder.split("-")[-1]
+    return last if last.isdigit() else ALL
 
 
 def with_seeds(row: Row, earlier: Row | None) -> Row:
@@ -118,10 +125,12 @@ def main() -> None:
     for path in sorted(Path(sys.argv[1]).glob("**/*.json")):
         facts, run = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
         if path.stem == "paper-simclr":
-            features.append(features_row(facts["data"], "simclr", facts, "python -m experiments.paper simclr"))
+            command = f"python -m experiments.paper simclr --epochs {facts['epochs']}"
+            features.append(features_row(facts["data"], "simclr", facts, command))
         elif path.stem in ("paper-densenet", "paper-mixmatch"):
             kind = path.stem.removeprefix("paper-")
             command = f"python -m experiments.paper {kind} --released runs/{facts['labels']}/released.npz"
+            command += f" --features {facts['features']}"
             students += student_rows(facts["data"], kind, facts, f"{command} --epochs {facts['epochs']}")
         elif run and path.stem == "represent":
             data, way, seed = run["data"], way_of(run[0]), facts["seed"]

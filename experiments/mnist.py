@@ -1,11 +1,12 @@
 """MNIST: learn from 30,000 digits of the training set; the other 30,000 are private, the test set is whole.
 
-    python -m experiments.mnist represent --seed 12        # the same for seeds 11 and 13 to 17
+    python -m experiments.mnist represent --seed 12        # the same for 11 and 13 to 18
     cp runs/mnist-12/features.npz experiments/features/mnist-12.npz
     python -m experiments.together mnist                   # from here on a CPU
     python -m experiments.labelling mnist
-    python -m experiments.labelling mnist --stem mnist-12 --only central-s40-k1-eps0.1 --released released.npz
-    python -m experiments.mnist teach --seed 12 --released released.npz
+    python -m experiments.labelling mnist --stem mnist-12 --only central-s40-k1-eps0.1 \\
+        --released runs/mnist-12/released.npz
+    python -m experiments.mnist teach --seed 12 --released runs/mnist-12/released.npz
 
 Settings were fixed before the first run; the views were made milder after a look at a small network on 4,000 images.
 """

@@ -1,13 +1,15 @@
 """The encoders and students that the paper used, on the same pools, to compare with ours.
 
-    python -m experiments.paper simclr                                                 # CIFAR-10's encoder
-    python -m experiments.paper densenet --released runs/cifar10-agreed-12/released.npz   # CIFAR-10's student
-    python -m experiments.paper mixmatch --released runs/svhn-12/released.npz             # SVHN's student
+    python -m experiments.paper simclr --epochs 60                                                 # CIFAR-10's encoder
+    python -m experiments.paper densenet --released runs/cifar10-together/released.npz \\
+        --features experiments/features/cifar10-agreed-14.npz --epochs 15                          # CIFAR-10's student
+    python -m experiments.paper mixmatch --released runs/svhn-13/released.npz --epochs 30          # SVHN's student
 
 SimCLR learns from CIFAR-10's pool; its features are measured as `represent` measures ours. DenseNet-121 and
-WideResNet-28-2 with MixMatch start from nothing and learn labels that `experiments.labelling` released. The last epoch
-counts. Epochs were set by the GPU time at hand, before a result was seen; MixMatch's rate and weight after a run with
-others had learnt nothing, by a look at the loss on 6,000 digits of the pool.
+WideResNet-28-2 with MixMatch start from nothing and learn labels that `experiments.labelling` released; one is trusted
+where the nearest images in the given features carry it too. The last epoch counts. Epochs were set by the GPU time at
+hand, before a result was seen; MixMatch's rate and weight after a run with others had learnt nothing, by a look at the
+loss on 6,000 digits of the pool.
 """
 
 from __future__ import annotations
@@ -51,10 +53,12 @@ def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> N
     measure(backbone, images, compute, log, "simclr", mirror=CIFAR10.mirror)
 
 
-def teach(stage: str, images: Images, released: Path, epochs: int, compute: Compute, log: Log, only: list[str]) -> None:
+def teach(
+    stage: str, images: Images, released: Path, features: Path, epochs: int, compute: Compute, log: Log, only: list[str]
+) -> None:
     """One student from nothing for each set of labels."""
     mean, deviation = channel_statistics(images.public)
-    vectors = torch.from_numpy(compact.read(released.parent / "features.npz")[0]["public"]).to(compute.device)
+    vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
         for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
@@ -89,6 +93,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The paper's encoders and students")
     parser.add_argument("stage", choices=tuple(DATA))
     parser.add_argument("--released", type=Path, help="labels to teach, from `python -m experiments.labelling`")
+    parser.add_argument(
+        "--features", type=Path, help="whose neighbours say which to trust; if not given, those beside the labels"
+    )
     parser.add_argument("--only", nargs="+", default=[], help="settings by name")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -102,14 +109,15 @@ def main() -> None:
     data = DATA[given.stage]
     images = load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
     log = Log(given.runs / f"paper-{given.stage}.json")
-    labels = given.released and given.released.parent.name
-    log.say(data=data, seed=SEED, pool=len(images.public), epochs=given.epochs, labels=labels, **made_by(compute))
+    log.say(data=data, seed=SEED, pool=len(images.public), epochs=given.epochs, **made_by(compute))
     if given.stage == "simclr":
         compare_simclr(images, given.epochs, compute, log)
     else:
         # DenseNet has 120 different convolutions: compiling them takes longer than it saves.
         compute = replace(compute, compile=compute.compile and given.stage != "densenet")
-        teach(given.stage, images, given.released, given.epochs, compute, log, given.only)
+        features = given.features or given.released.parent / "features.npz"
+        log.say(labels=given.released.parent.name, features=str(features))
+        teach(given.stage, images, given.released, features, given.epochs, compute, log, given.only)
 
 
 if __name__ == "__main__":

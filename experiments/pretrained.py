@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from recordwise.encoders.pretrained import pretrained
 from recordwise.encoders.steps import Compute
 
 SIDES = {"efficientnet-lite0": 224, "efficientnet-lite2": 260}  # what each was trained with
+DIMS = 50  # so that what is committed of CIFAR-10 has ten megabytes in all
 CHUNK = 500  # images at a time: with more, a layer's output has more numbers than 32 bits can count
 
 
@@ -48,10 +50,10 @@ def represent(images: Images, network: str, side: int, *, compute: Compute, fold
     """Features of all parts, and which weights made them, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(folder / "represent.json")
-    log.say(network=network, side=side, dims=RECIPE.dims, mirrored=RECIPE.mirror, **weights(network))
+    log.say(network=network, side=side, dims=DIMS, mirrored=RECIPE.mirror, **weights(network))
     module = compute.ready(InChunks(pretrained(network, side=side).module))
     with log.timed("features"):
-        write_features(module, None, images, RECIPE, compute, folder)  # kept as the pool's own features are
+        write_features(module, None, images, replace(RECIPE, dims=DIMS), compute, folder)
     log.say(finished=True)
 
 

@@ -1,11 +1,12 @@
 """SVHN: learn from 26,000 digits of the training set; the other 47,257 are private, the test set is whole.
 
-    python -m experiments.svhn represent --seed 12         # the same for seeds 14 to 17
+    python -m experiments.svhn represent --seed 12         # the same for 14 to 17; 11 and 13 were run too
     cp runs/svhn-12/features.npz experiments/features/svhn-12.npz
     python -m experiments.together svhn                    # from here on a CPU
     python -m experiments.labelling svhn
-    python -m experiments.labelling svhn --stem svhn-12 --only central-s500-k1-eps0.1 --released released.npz
-    python -m experiments.svhn teach --seed 12 --released released.npz
+    python -m experiments.labelling svhn --stem svhn-12 --only central-s500-k1-eps0.1 \\
+        --released runs/svhn-12/released.npz
+    python -m experiments.svhn teach --seed 12 --released runs/svhn-12/released.npz
 
 Views never mirror a digit and never turn it far; colours may be anything, inverted ones too. Ten clusters would follow
 colours and neighbours as much as digits, so there is no SCAN here: many clusters are asked about instead. Epochs were

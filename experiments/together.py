@@ -4,10 +4,10 @@
 
 Seeds see the pool differently, and what one runs together another keeps apart. Side by side their features make better
 k-means queries and a better linear student. Ten clusters come from all of them: what all say, else what most say
-(CIFAR-10), else what the nearest pool digits say that all agree on (MNIST, by pixels: there all seeds fold the sevens
-with a bar into some other digit, each into its own). Reads experiments/features; writes `<data>-together.npz` there,
-`<data>-one-less-<seed>.npz` without each seed in turn, to see how much one matters, and for CIFAR-10 one with a
-pretrained encoder's features beside: the members' names, and cluster numbers of all parts.
+(CIFAR-10), else what the nearest pool digits say that all agree on (MNIST, by pixels: there six of seven seeds fold the
+sevens with a bar into some other digit, not all into the same). Reads experiments/features; writes
+`<data>-together.npz` there, `<data>-one-less-<seed>.npz` without each seed in turn, to see how much one matters, and
+for CIFAR-10 one with a pretrained encoder's features beside: the members' names, and cluster numbers of all parts.
 
 That pixels settle MNIST and votes CIFAR-10 was decided after both had been seen on the pool's true labels.
 """

@@ -65,12 +65,14 @@ def test_seeds_of_one_setting_are_one_row(runs: Path):
 
 def test_what_the_paper_used_is_collected_too(runs: Path):
     simclr = {key.replace("final", "simclr"): value for key, value in PURITY.items()} | {"simclr_knn_test": 0.7}
-    (runs / "paper-simclr.json").write_text(json.dumps({"seed": 12, "data": "cifar10", **simclr, **MADE}))
-    taught = {"data": "cifar10", "labels": "cifar10-together", "epochs": 9, "truth_test": 0.9}
+    (runs / "paper-simclr.json").write_text(json.dumps({"seed": 12, "data": "cifar10", "epochs": 60, **simclr, **MADE}))
+    taught = {"data": "cifar10", "labels": "cifar10-together", "features": "f.npz", "epochs": 9, "truth_test": 0.9}
     said = {"central-s500-k1-eps1_test": 0.8, "central-s500-k1-eps1_labels": 0.85}
     (runs / "paper-densenet.json").write_text(json.dumps({"seed": 12, **taught, **said, **MADE}))
     (features,) = rows(runs, "features")
     assert (features["method"], features["knn_test"]) == ("SimCLR", 0.7)
     (student,) = rows(runs, "students")
     assert (student["student"], student["way"], student["test_accuracy"]) == ("DenseNet-121", "together", [0.8])
-    assert student["command"].endswith("densenet --released runs/cifar10-together/released.npz --epochs 9")
+    assert student["seeds"] == ["all/0"]  # of the features, not the student's own
+    assert student["command"].endswith("--released runs/cifar10-together/released.npz --features f.npz --epochs 9")
+    assert features["command"].endswith("simclr --epochs 60")

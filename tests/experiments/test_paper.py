@@ -24,8 +24,9 @@ CPU = Compute(device="cpu")
 @pytest.fixture
 def images() -> Images:
     rng = np.random.default_rng(0)
-    numbers = torch.arange(600) % 10
-    pixels = {part: CPU.images(rng.integers(0, 256, (600, 8, 8, 3), dtype=np.uint8)) for part in compact.PARTS}
+    count = 540  # of 600 that have labels, as with --limit
+    numbers = torch.arange(count) % 10
+    pixels = {part: CPU.images(rng.integers(0, 256, (count, 8, 8, 3), dtype=np.uint8)) for part in compact.PARTS}
     return Images(**pixels, **{f"{part}_labels": numbers for part in compact.PARTS})
 
 
@@ -39,10 +40,10 @@ def test_the_papers_students_learn_released_labels(
     labels = np.arange(600) % 10
     labels[::3] = 0  # a third of the labels are wrong, and their neighbours say so
     vectors = {part: np.eye(10, dtype=np.float32)[np.arange(600) % 10] for part in compact.PARTS}
-    compact.write(tmp_path / "features.npz", vectors, {}, dims=9)
+    compact.write(tmp_path / "some.npz", vectors, {}, dims=9)
     np.savez(tmp_path / "released.npz", **{"one/labels": labels, "two/labels": labels})
     log = Log(tmp_path / "paper.json")
-    teach(stage, images, tmp_path / "released.npz", 1, CPU, log, ["one"])
+    teach(stage, images, tmp_path / "released.npz", tmp_path / "some.npz", 1, CPU, log, ["one"])
     facts = json.loads((tmp_path / "paper.json").read_text())
     assert 0 <= facts["one_test"] <= 1
     assert facts["one_labels"] == pytest.approx(0.7, abs=0.01)

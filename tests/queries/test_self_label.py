@@ -55,6 +55,19 @@ def test_the_teachers_answers_follow_the_given_shares():
     assert told[1] > told[0]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_class_that_is_being_forgotten_is_taught_again(seed: int):
+    images, kinds = coloured()
+    few = torch.arange(90)[(kinds != 2) | (torch.arange(90) < 24)]  # eight of the third kind, thirty of the others
+    images, kinds = images[few], kinds[few]
+    hasty = replace(SETTINGS, trusting_epochs=1, rate=0.05, sure=0.8, alignment=0.8)
+    network = self_label(
+        Colour(), 3, images, kinds, torch.ones(len(few), dtype=torch.bool), hasty,
+        classes=3, prior=torch.tensor([30.0, 30, 8]) / 68, seed=seed, compute=CPU,
+    )  # fmt: skip
+    assert torch.equal(features_of(network, images, CPU).argmax(1), kinds)
+
+
 def test_points_whose_neighbours_agree_are_trusted():
     labels = torch.tensor([0, 0, 0, 1, 1])
     neighbours = torch.tensor([[1, 2], [0, 2], [0, 3], [4, 4], [0, 1]])

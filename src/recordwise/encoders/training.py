@@ -22,6 +22,7 @@ from recordwise.encoders.steps import Compute, MomentumDescent
 from recordwise.errors import ChangedInput, InvalidInput, positive, whole
 
 EVERY = 10  # epochs from one checkpoint to the next
+FORMAT = "2"  # of what is kept, to be raised when a way to train keeps other things
 
 Report = Callable[[int, float], None]
 
@@ -148,6 +149,7 @@ class Training:
     @cached_property
     def _facts(self) -> dict[str, str]:
         return {
+            "format": FORMAT,
             "method": type(self.settings).__name__,
             **_leaves(self.settings),
             "seed": str(self.seed),

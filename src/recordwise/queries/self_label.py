@@ -3,7 +3,9 @@
 The network begins as a copy of a self-supervised backbone. For a few epochs it learns the labels of trusted images.
 Then a slowly following teacher labels weakly changed images, and the network must give strongly changed ones the same
 label wherever the teacher is sure (FixMatch, Sohn et al. 2020; alignment as in ReMixMatch, Berthelot et al.
-2020). Wrong labels that look like their neighbours' are corrected on the way.
+2020). Wrong labels that look like their neighbours' are corrected on the way. A class that the teacher names less than
+half as often as it should is being forgotten, and nothing would bring it back: its trusted images are then taught their
+labels again.
 
 It serves twice: cluster numbers as labels sharpen a clustering; labels released from private votes make a student,
 as training on a release is free post-processing.
@@ -120,13 +122,15 @@ def self_label(
         learn(images[index], labels[index], torch.ones(len(index), device=index.device))
 
     def believe() -> None:
-        batch = images[every.next()]
+        index = every.next()
+        batch = images[index]
         with torch.no_grad(), compute.mixed():
             answer = ask(settings.weak(batch, generator)).float().softmax(1)
         usual.lerp_(answer.mean(0), 1 - settings.alignment)
         aligned = functional.normalize(answer * (goal / usual.clamp(min=1e-6)), p=1, dim=1)
         confidence, said = aligned.max(1)
-        learn(batch, said, (confidence >= settings.sure).float())
+        again = trusted[index] & (usual < goal / 2)[labels[index]]
+        learn(batch, torch.where(again, labels[index], said), (again | (confidence >= settings.sure)).float())
 
     first = Batches(trusted.nonzero().flatten(), settings.batch, generator)
     every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
