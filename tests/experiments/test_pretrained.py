@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from experiments.cifar10 import RECIPE
 from experiments.images import Images
-from experiments.pretrained import represent
+from experiments.pretrained import DIMS, represent
 from torch import nn
 
 from experiments import compact
@@ -36,5 +35,5 @@ def test_features_come_with_the_digest_of_the_weights_that_made_them(monkeypatch
     labels = {f"{part}_labels": torch.zeros(30, dtype=torch.int64) for part in parts}
     represent(Images(**parts, **labels), "efficientnet-lite2", 10, compute=Compute(device="cpu"), folder=tmp_path)
     kept = compact.read(tmp_path / "features.npz")[0]
-    assert {part: vectors.shape for part, vectors in kept.items()} == dict.fromkeys(parts, (30, RECIPE.dims))
+    assert {part: vectors.shape for part, vectors in kept.items()} == dict.fromkeys(parts, (30, DIMS))
     assert json.loads((tmp_path / "represent.json").read_text())["sha256"] == sha256(b"weights").hexdigest()
