@@ -216,6 +216,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"classes": list("abcdefghij")}, r"declared classes \('a', .*'j'\), row 0 holds \d"),
     ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
     ({"min_confidence": 2.0}, "confidence"),
+    ({"min_confidence": "high"}, "min_confidence must be a number, got 'high'"),
+    ({"max_distance": "far"}, "max_distance must be a number, got 'far'"),
+    ({"votes_per_record": "1", "num_queries": "auto"}, "votes_per_record must be a whole number"),
+    ({"labels_per_record": "1"}, "labels_per_record must be a whole number"),
 ]
 
 

@@ -29,7 +29,7 @@ from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, copies, refuse_overlap, rows
 from recordwise.encoders import encode, encoder_from, fingerprint
 from recordwise.encoders.spec import opened
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
@@ -216,6 +216,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         progress = self.progress or Silent()
         if self.student_input not in ("vectors", "samples"):
             raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
+        real(min_confidence=self.min_confidence, max_distance=0 if self.max_distance is None else self.max_distance)
         if not 0 <= self.min_confidence <= 1:
             raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
         if self.decoder not in DECODERS:

@@ -16,6 +16,7 @@ is kept, and a run in the same folder may think that setting over for free. `exi
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import ClassVar
 
 
@@ -51,8 +52,16 @@ class MissingExtra(RecordwiseError, ImportError):
     exit_code = 8
 
 
+def real(**values: object) -> None:
+    """Refuse what is no number: text, None, an array."""
+    for name, value in values.items():
+        if not isinstance(value, Real):
+            raise InvalidInput(f"{name} must be a number, got {shown(value)}")
+
+
 def positive(**values: object) -> None:
     """Refuse what is not greater than zero; NaN is not."""
+    real(**values)
     for name, value in values.items():
         if not value > 0:  # type: ignore[operator]
             raise InvalidInput(f"{name} must be > 0, got {value!s}")  # a fraction reads as one
@@ -67,6 +76,7 @@ def whole(**values: object) -> None:
 
 def probability(**values: object) -> None:
     """Refuse what does not lie strictly between zero and one."""
+    real(**values)
     for name, value in values.items():
         if not 0 < value < 1:  # type: ignore[operator]
             raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {value!r}")

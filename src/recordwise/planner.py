@@ -156,6 +156,7 @@ def plan(
         sizes = num_queries
     predictions = []
     for votes in votes_per_record:
+        whole(votes_per_record=votes)
         for size in sizes:
             if votes <= size <= min(pool_size, POOL):
                 ballot = Ballot(

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from recordwise.arrays import Bools
 from recordwise.data import Kind, Samples, kind_of
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, whole
 from recordwise.votes import NOBODY, Ballot, Votes
 from recordwise.votes.classes import as_classes
 
@@ -26,6 +26,7 @@ def classes_and_labels(
     labels = np.asarray(y)
     if len(labels) != len(X):
         raise InvalidInput(f"y must have one label for each of the {len(X)} records, got {len(labels)}")
+    whole(labels_per_record=labels_per_record)
     if labels_per_record > 1:
         if labels.ndim != 2:
             raise InvalidInput(
