@@ -2,7 +2,7 @@
 
 Uses the small digits that come with scikit-learn, and settings that fit into half a minute of one CPU core; what a pool
 of tens of thousands of images wants instead, on a GPU, is in docs/concepts/seeing.md. Killed and run again, it goes on:
-every stage keeps a checkpoint.
+every stage keeps a checkpoint after every epoch.
 Run: python examples/seeing.py [FOLDER]      (the folder is where checkpoints and weights go, "seeing" if none is given)
 """
 
@@ -52,20 +52,21 @@ backbone = simclr(
     SimClr(
         epochs=15, batch=50, rate=0.05, warm_up=0.1, temperature=0.2, width=8, hidden=128, projection=32, view=VIEW
     ),
-    seed=seed, compute=compute, checkpoint=folder / "features.pt", progress=show("features"),
+    seed=seed, compute=compute, checkpoint=folder / "features.pt", checkpoint_every=1, progress=show("features"),
 )  # fmt: skip
 neighbours = nearest(functional.normalize(features_of(backbone, pool, compute), dim=1), 10)
 
 # 2 ask: clusters, sharpened by the network's own sure answers; a cluster is a question to the records.
 clusters = scan(
     backbone, 64, pool, neighbours, Scan(clusters=10, heads=5, epochs=8, batch=50, rate=2e-3, view=STRONG),
-    seed=seed, compute=compute, checkpoint=folder / "clusters.pt", progress=show("clusters"),
+    seed=seed, compute=compute, checkpoint=folder / "clusters.pt", checkpoint_every=1, progress=show("clusters"),
 )  # fmt: skip
 found = features_of(clusters, pool, compute).argmax(1)
 network = self_label(
     backbone, 64, pool, found, agreeing(found, neighbours, 0.6),
     SelfLabel(epochs=8, trusting_epochs=4, batch=50, keep=0.9, sure=0.8, strong=STRONG, weak=WEAK),
-    classes=10, seed=seed, compute=compute, checkpoint=folder / "sharpened.pt", progress=show("sharpen"),
+    classes=10, seed=seed, compute=compute, checkpoint=folder / "sharpened.pt", checkpoint_every=1,
+    progress=show("sharpen"),
 )  # fmt: skip
 save_weights(network, folder / "clusters.safetensors")
 save_weights(backbone, folder / "backbone.safetensors")

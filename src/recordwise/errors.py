@@ -74,6 +74,13 @@ def whole(**values: object) -> None:
             raise InvalidInput(f"{name} must be a whole number >= 1, got {value!r}")
 
 
+def count(**values: object) -> None:
+    """Refuse what is not a whole number of at least zero."""
+    for name, value in values.items():
+        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= 0):
+            raise InvalidInput(f"{name} must be a whole number >= 0, got {shown(value)}")
+
+
 def probability(**values: object) -> None:
     """Refuse what does not lie strictly between zero and one."""
     real(**values)

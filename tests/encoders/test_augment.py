@@ -116,3 +116,9 @@ def test_cutout_covers_a_square():
 def test_impossible_settings_are_refused(wrong: dict, rule: str):
     with pytest.raises(InvalidInput, match=rule):
         Augment(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"size": -3}, {"size": 0}, {"size": 2.5}, {"cutout": -1}], ids=str)
+def test_impossible_sides_are_refused(wrong: dict[str, int]):
+    with pytest.raises(InvalidInput, match=f"^{next(iter(wrong))} must be a whole number"):
+        Augment(**wrong)  # type: ignore[arg-type]

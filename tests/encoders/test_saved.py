@@ -62,3 +62,11 @@ def test_what_is_no_network_of_ours_is_refused(tmp_path: Path):
     save_weights(DenseNet(mean=[0.5], deviation=[0.2], growth=2, layers=(1,)), path)
     with pytest.raises(InvalidInput, match="only one of the two"):
         load_network(path)
+
+
+def test_a_path_may_be_text_and_its_folder_missing(tmp_path: Path):
+    path = str(tmp_path / "new" / "folder" / "w.safetensors")
+    sha = save_weights(backbone(), path)
+    assert load_network(path, sha256=sha).state_dict().keys() == load_weights(backbone(), path).state_dict().keys()
+    with pytest.raises(InvalidInput, match=r"^weights must be a file"):
+        load_network(str(tmp_path))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from recordwise.encoders.self_supervised import (
     pretrain,
     scattering,
 )
+from recordwise.encoders.simclr import SimClr
 from recordwise.encoders.steps import Compute
+from recordwise.errors import InvalidInput
 
 CPU = Compute(device="cpu")
 TINY = Byol(
@@ -87,3 +90,18 @@ def test_mirrored_features_do_not_see_left_and_right(images: torch.Tensor):
     backbone = pretrain(images, replace(TINY, epochs=1, prototype_epochs=0), seed=1, compute=CPU)
     once = features_of(backbone, images, CPU, mirror=True)
     torch.testing.assert_close(once, features_of(backbone, images.flip(3), CPU, mirror=True, chunk=7))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"prototype_epochs": -1}, {"warm_up_epochs": -1}, {"follow_epochs": 0}, {"hidden": 0}, {"projection": 0}],
+    ids=str,
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any]):
+    name = next(iter(wrong))
+    with pytest.raises(InvalidInput, match=f"^{name} must be a whole number >= "):
+        Byol(**wrong)
+    if name in ("hidden", "projection"):
+        with pytest.raises(InvalidInput, match=f"^{name} must be"):
+            SimClr(**wrong)
+    Byol(prototype_epochs=0, warm_up_epochs=0)

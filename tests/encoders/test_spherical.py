@@ -54,3 +54,10 @@ def test_neighbours_are_the_nearest_others():
     alike = (points @ points.T).fill_diagonal_(-2)
     torch.testing.assert_close(alike.gather(1, found), alike.sort(1, descending=True).values[:, :5])
     assert not bool((found == torch.arange(40)[:, None]).any())
+
+
+@pytest.mark.parametrize("count", [0, 12])
+def test_an_impossible_number_of_neighbours_is_refused(count: int):
+    with pytest.raises(InvalidInput, match=rf"^count must lie in \[1, 11\], the number of others, got {count}"):
+        nearest(directions(12), count)
+    assert nearest(directions(12), 11).shape == (12, 11)

@@ -111,3 +111,24 @@ def test_a_recorded_step_runs_once_per_call():
     for _ in range(7):
         step()
     assert count == 7
+
+
+@pytest.mark.parametrize(
+    ("device", "line"),
+    [
+        (
+            f"cuda:{torch.cuda.device_count()}",
+            r"^device must be one of the \d+ CUDA devices here, or cpu, got 'cuda:\d+'$",
+        ),
+        ("nowhere", "^device must be one that PyTorch knows, got 'nowhere'$"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(device: str, line: str):
+    with pytest.raises(InvalidInput, match=line):
+        Compute(device=device)
+
+
+def test_without_cuda_the_plain_name_is_refused_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(InvalidInput, match="0 CUDA devices"):
+        Compute(device="cuda")

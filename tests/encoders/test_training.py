@@ -302,3 +302,54 @@ def test_a_checkpoint_cannot_carry_code(tmp_path: Path):
 def test_settings_are_checked_whatever_the_method(learner: Learner, wrong: dict[str, Any]):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         replace(learner.settings, **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [IMAGES / 255, IMAGES[0], IMAGES[:0], IMAGES.numpy(), "images"],
+    ids=["float", "one", "none", "array", "text"],
+)
+def test_what_is_no_pool_of_images_is_refused(learner: Learner, wrong: Any):
+    with pytest.raises(
+        InvalidInput, match=r"^images must be a uint8 tensor \(n, channels, height, width\), n >= 1, got "
+    ):
+        learner(images=wrong)
+
+
+def test_more_groups_than_images_are_refused_before_the_first_epoch():
+    for name in ("BYOL", "DTI"):
+        with pytest.raises(InvalidInput, match=r"^prototypes must lie in \[1, 2\], the number of images, got 3"):
+            LEARNERS[name](images=IMAGES[:2], progress=lambda epoch, value: pytest.fail("trained"))
+
+
+def test_prototypes_are_square():
+    with pytest.raises(InvalidInput, match=r"^images must be square, got shape \(48, 1, 12, 9\)"):
+        LEARNERS["DTI"](images=IMAGES[..., :9])
+
+
+def test_a_checkpoint_may_be_named_by_text(learner: Learner, tmp_path: Path):
+    first = learner(checkpoint=str(tmp_path / "run.pt"))
+    assert same(first, learner(checkpoint=tmp_path / "run.pt", progress=lambda epoch, value: pytest.fail("again")))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        torch.ones(2),
+        [1, 2],
+        {"facts": [1], "epoch": 1, "state": {}},
+        {"facts": "seed", "epoch": 1, "state": {}},
+        {"facts": {}, "epoch": "one", "state": {}},
+        {"facts": {}, "epoch": 1, "state": [1]},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_of_another_make_is_refused(content: Any, tmp_path: Path):
+    torch.save(content, tmp_path / "run.pt")
+    with pytest.raises(InvalidInput, match=r"^checkpoint must be what a training run wrote, run\.pt is not$"):
+        counting(torch.zeros(())).resume(tmp_path / "run.pt")
+
+
+def test_a_folder_is_no_checkpoint(tmp_path: Path):
+    with pytest.raises(InvalidInput, match=r"^checkpoint must be what a training run wrote, .* is not$"):
+        counting(torch.zeros(())).run(1, checkpoint=tmp_path, every=1, progress=silent)

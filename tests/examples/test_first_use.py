@@ -58,6 +58,11 @@ def test_features_and_clusters_are_learnt_from_an_unlabelled_pool(tmp_path: Path
     assert written == {"features.pt", "clusters.pt", "sharpened.pt", "clusters.safetensors", "backbone.safetensors"}
 
 
+def test_every_stage_of_seeing_keeps_every_epoch() -> None:
+    text = (EXAMPLES / "seeing.py").read_text()
+    assert text.count("checkpoint=") == text.count("checkpoint_every=1,") == 3
+
+
 if os.environ.get(VARIABLE):
 
     def test_digits_of_mnist_are_labelled_at_a_tenth_of_a_unit_of_budget() -> None:

@@ -9,6 +9,7 @@ from torch import nn
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.self_supervised import features_of
 from recordwise.encoders.steps import Compute
+from recordwise.errors import InvalidInput
 from recordwise.queries.scan import Scan, _disagreement, scan
 
 CPU = Compute(device="cpu")
@@ -61,3 +62,23 @@ def test_sure_agreement_that_uses_all_clusters_is_the_best_there_is():
     assert best < _disagreement(unsure, unsure, 5.0)
     assert best < _disagreement(collapsed, collapsed, 5.0)
     assert best < _disagreement(sure, sure.roll(1, 0), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        (torch.zeros(89, 2, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions .* 90 images"),
+        (torch.zeros(90, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 0, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 2), "neighbours must be integers, got torch.float32"),
+        (torch.full((90, 2), 90), r"neighbours must lie in \[0, 89\], got 90"),
+    ],
+)
+def test_neighbours_that_do_not_fit_the_images_are_refused(wrong: torch.Tensor, line: str):
+    with pytest.raises(InvalidInput, match=f"^{line}"):
+        scan(Colour(), 3, coloured()[0], wrong, Scan(clusters=3, view=PLAIN), seed=0, compute=CPU)
+
+
+def test_the_number_of_neighbours_is_said_by_the_neighbours_alone():
+    with pytest.raises(TypeError, match="neighbours"):
+        Scan(neighbours=5)  # type: ignore[call-arg]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -81,3 +82,45 @@ def test_nobody_trusted_is_refused():
         self_label(
             Colour(), 3, images, kinds, torch.zeros(90, dtype=torch.bool), SETTINGS, classes=3, seed=0, compute=CPU
         )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        (
+            {"labels": torch.arange(91) % 3},
+            r"labels must be a tensor of 1 dimension with one row for each of the 90 images",
+        ),
+        ({"labels": torch.zeros(89, dtype=torch.int64)}, "labels must be a tensor .* got torch.int64 of shape"),
+        ({"labels": [0] * 90}, "labels must be a tensor"),
+        ({"labels": torch.zeros(90)}, "labels must be integers, got torch.float32"),
+        ({"labels": torch.arange(90) % 4}, r"labels must lie in \[0, 2\], got 3"),
+        ({"labels": torch.arange(90) % 3 - 1}, r"labels must lie in \[0, 2\], got -1"),
+        ({"trusted": torch.ones(91, dtype=torch.bool)}, "trusted must be a tensor .* 90 images"),
+        ({"trusted": torch.ones(90, dtype=torch.int64)}, "trusted must be booleans, got torch.int64"),
+        ({"prior": torch.ones(2) / 2}, "prior must be a tensor of 3 shares >= 0"),
+        ({"prior": [0.2, 0.4, 0.4]}, "prior must be a tensor of 3 shares >= 0"),
+        ({"prior": torch.tensor([-0.2, 0.6, 0.6])}, "prior must be a tensor of 3 shares >= 0"),
+        ({"prior": torch.tensor([float("nan"), 0.5, 0.5])}, "prior must be a tensor of 3 shares >= 0"),
+        ({"prior": torch.tensor([0.2, 0.2, 0.2])}, "prior must sum to 1"),
+        ({"classes": 0}, "classes must be a whole number >= 1"),
+    ],
+)
+def test_what_does_not_fit_the_images_is_refused(wrong: dict[str, Any], line: str):
+    images, kinds = coloured()
+    given = {"labels": kinds, "trusted": torch.ones(90, dtype=torch.bool), "prior": None, "classes": 3, **wrong}
+    with pytest.raises(InvalidInput, match=f"^{line}"):
+        self_label(Colour(), 3, images, settings=SETTINGS, seed=0, compute=CPU, **given)
+
+
+def test_labels_and_shares_of_any_width_teach_the_same():
+    images, kinds = coloured()
+    short, shares = replace(SETTINGS, epochs=4, trusting_epochs=2), torch.tensor([0.5, 0.25, 0.25])
+    first, again = (
+        self_label(
+            Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), short,
+            classes=3, prior=prior, seed=0, compute=CPU,
+        )
+        for labels, prior in ((kinds, shares), (kinds.byte(), shares.double()))
+    )  # fmt: skip
+    assert torch.equal(first.head.weight, again.head.weight)

@@ -108,3 +108,19 @@ def test_mixing_weights_follow_the_beta_distribution():
     assert float(draws.mean()) == pytest.approx(0.5, abs=0.007)  # 7 standard errors
     assert float(draws.var()) == pytest.approx(1 / (4 * (2 * 0.75 + 1)), abs=0.002)
     assert float(draws.var()) != pytest.approx(1 / (4 * (2 * 1.0 + 1)), abs=0.002)  # Beta(1, 1) would be seen
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"labelled": (torch.arange(96) < 6).long()}, "labelled must be booleans, got torch.int64"),
+        ({"labelled": torch.arange(97) < 6}, "labelled must be a tensor .* 96 images"),
+        ({"targets": torch.ones(95, 2)}, "targets must be a tensor .* 96 images"),
+        ({"targets": torch.ones(96)}, "targets must be a tensor of 2 dimensions"),
+    ],
+)
+def test_mixmatch_refuses_what_does_not_fit_the_images(wrong: dict[str, torch.Tensor], line: str):
+    images, side = halves()
+    given = {"targets": torch.eye(2)[side], "labelled": torch.arange(96) < 6, **wrong}
+    with pytest.raises(InvalidInput, match=f"^{line}"):
+        mixmatch(network(), images, settings=MixMatch(epochs=1), seed=0, compute=CPU, **given)

@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, count, whole
 
 LUMA = (0.299, 0.587, 0.114)
 YIQ = np.array([LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112)])
@@ -67,6 +67,9 @@ class Augment:
     cutout: int = 0
 
     def __post_init__(self) -> None:
+        if self.size is not None:
+            whole(size=self.size)
+        count(cutout=self.cutout)
         if self.padding not in ("reflection", "border", "zeros"):
             raise InvalidInput(f"padding must be reflection, border or zeros, got {self.padding!r}")
         if self.crop is not None and not 0 < self.crop[0] <= self.crop[1] <= 1:

@@ -15,22 +15,25 @@ if TYPE_CHECKING:
     from recordwise.encoders.resnet import Classifier, ResNet
 
 
-def save_weights(module: nn.Module, path: Path) -> str:
+def save_weights(module: nn.Module, path: str | Path) -> str:
     """Write a module's parameters and buffers, whole or not at all; returns the file's SHA-256."""
-    write = _library().save_file
+    write, path = _library().save_file, Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
     write({name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}, partial)
     partial.replace(path)
     return digest_of(path)
 
 
-def load_weights(module: nn.Module, path: Path, *, sha256: str | None = None) -> nn.Module:
+def load_weights(module: nn.Module, path: str | Path, *, sha256: str | None = None) -> nn.Module:
     """The module with the weights of a file, which must be the one that `sha256` names and fit the module exactly."""
+    path = Path(path)
     return _filled(module, _read(path, sha256), path)
 
 
-def load_network(path: Path, *, sha256: str | None = None) -> ResNet | Classifier:
+def load_network(path: str | Path, *, sha256: str | None = None) -> ResNet | Classifier:
     """The network that `save_weights` wrote, alone enough to rebuild it: a `ResNet`, or one with a head."""
+    path = Path(path)
     kept = _read(path, sha256)
     from recordwise.encoders.resnet import Classifier, ResNet
     from recordwise.encoders.steps import fresh_weights

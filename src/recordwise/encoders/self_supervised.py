@@ -23,8 +23,8 @@ from recordwise.encoders.augment import Augment, pixels
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.spherical import spherical_kmeans
 from recordwise.encoders.steps import Batches, Compute, Recorded, follow, fresh_weights
-from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
-from recordwise.errors import positive, whole
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, check_images, silent
+from recordwise.errors import InvalidInput, count, positive, whole
 
 PHOTO_VIEW = Augment(
     size=24, crop=(0.2, 1.0), flip=0.5,
@@ -64,7 +64,9 @@ class Byol(MomentumSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(width=self.width, prototypes=self.prototypes)
+        whole(width=self.width, hidden=self.hidden, projection=self.projection, prototypes=self.prototypes)
+        whole(follow_epochs=self.follow_epochs)
+        count(prototype_epochs=self.prototype_epochs, warm_up_epochs=self.warm_up_epochs)
         positive(temperature=self.temperature)
 
 
@@ -86,6 +88,11 @@ class Pretraining(Training):
     settings: Byol
 
     def __init__(self, images: Tensor, settings: Byol, *, seed: int, compute: Compute) -> None:
+        check_images(images)
+        if settings.prototype_epochs and settings.prototypes > len(images):  # else seen after the last plain epoch
+            raise InvalidInput(
+                f"prototypes must lie in [1, {len(images)}], the number of images, got {settings.prototypes}"
+            )
         self.images = images
         with fresh_weights(seed):
             mean, deviation = channel_statistics(images)
@@ -194,7 +201,7 @@ def pretrain(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> nn.Module:

@@ -18,7 +18,7 @@ from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.schedules import warmed_up
 from recordwise.encoders.self_supervised import PHOTO_VIEW, channel_statistics, perceptron
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, check_images, silent
 from recordwise.errors import positive, probability, whole
 
 
@@ -39,7 +39,7 @@ class SimClr(MomentumSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(width=self.width)
+        whole(width=self.width, hidden=self.hidden, projection=self.projection)
         positive(temperature=self.temperature)
         probability(warm_up=self.warm_up)
 
@@ -50,7 +50,7 @@ def simclr(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> nn.Module:
@@ -60,6 +60,7 @@ def simclr(
       images: (n, channels, height, width) uint8, public, on `compute.device`.
       seed: Of the first weights, the batches and the views.
     """
+    check_images(images)
     with fresh_weights(seed):
         mean, deviation = channel_statistics(images)
         backbone = ResNet(mean=mean, deviation=deviation, width=settings.width)

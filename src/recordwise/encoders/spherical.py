@@ -41,6 +41,8 @@ def spherical_kmeans(
 
 def nearest(features: Tensor, count: int, *, chunk: int = 4096) -> Tensor:
     """(n, count) indices of each unit vector's nearest others by cosine, nearest first."""
+    if not 1 <= count < len(features):
+        raise InvalidInput(f"count must lie in [1, {len(features) - 1}], the number of others, got {count}")
     found = []
     for start in range(0, len(features), chunk):
         rows = features[start : start + chunk]

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, shown
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -38,6 +38,16 @@ class Compute:
     device: str = "cpu"
     compile: bool = False
     record: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            device = torch.device(self.device)
+        except (RuntimeError, TypeError):
+            raise InvalidInput(f"device must be one that PyTorch knows, got {shown(self.device)}") from None
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            raise InvalidInput(
+                f"device must be one of the {torch.cuda.device_count()} CUDA devices here, or cpu, got {self.device!r}"
+            )
 
     @property
     def on_gpu(self) -> bool:

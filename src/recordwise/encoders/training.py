@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.steps import Compute, MomentumDescent
-from recordwise.errors import ChangedInput, InvalidInput, positive, whole
+from recordwise.errors import ChangedInput, InvalidInput, positive, shown, whole
 
 EVERY = 10  # epochs from one checkpoint to the next
 FORMAT = "2"  # of what is kept, to be raised when a way to train keeps other things
@@ -103,7 +103,7 @@ class Training:
         self.epoch += 1
         return value
 
-    def run(self, epochs: int, *, checkpoint: Path | None, every: int, progress: Report) -> None:
+    def run(self, epochs: int, *, checkpoint: str | Path | None, every: int, progress: Report) -> None:
         """Train up to so many epochs in all, going on from `checkpoint` if there is one.
 
         Args:
@@ -118,24 +118,31 @@ class Training:
             if checkpoint is not None and (self.epoch % every == 0 or self.epoch == epochs):
                 self.save(checkpoint)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write all that a killed run needs to go on."""
+        path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".part")
         state = {name: _state_of(holder) for name, holder in self._state.items()}
         torch.save({"facts": self._facts, "epoch": self.epoch, "state": state}, partial)
         partial.replace(path)
 
-    def resume(self, path: Path) -> None:
+    def resume(self, path: str | Path) -> None:
         """Go on from what `save` wrote; from the beginning if that is nothing."""
         facts = self._facts  # looked at before the first epoch, because training may change the network it was given
+        path = Path(path)
         if not path.exists():
             return
+        other = InvalidInput(f"checkpoint must be what a training run wrote, {path.name} is not")
+        if not path.is_file():
+            raise other
         try:
             kept = torch.load(path, map_location="cpu", weights_only=True)
             before, epoch, state = kept["facts"], kept["epoch"], kept["state"]
-        except (RuntimeError, UnpicklingError, EOFError, KeyError, TypeError) as fault:
-            raise InvalidInput(f"checkpoint must be what a training run wrote, {path.name} is not") from fault
+        except (RuntimeError, UnpicklingError, EOFError, LookupError, TypeError) as fault:
+            raise other from fault
+        if not (isinstance(before, dict) and isinstance(epoch, int) and isinstance(state, dict)):
+            raise other
         for name in {**facts, **before}:
             if before.get(name) != facts.get(name):
                 raise ChangedInput(
@@ -156,6 +163,46 @@ class Training:
             "device": torch.device(self.compute.device).type,  # each kind has random numbers of its own
             **{f"SHA-256 of {name}": fingerprint(value) for name, value in self._inputs.items()},
         }
+
+
+def check_images(images: object) -> None:
+    """Refuse what is no pool of images."""
+    if not (isinstance(images, Tensor) and images.dtype == torch.uint8 and images.ndim == 4 and images.numel()):
+        raise InvalidInput(f"images must be a uint8 tensor (n, channels, height, width), n >= 1, got {_seen(images)}")
+
+
+def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
+    """Refuse what is no tensor of so many dimensions with one row for each image."""
+    for name, value in given.items():
+        if not (isinstance(value, Tensor) and value.ndim == dims and len(value) == len(images) and value.numel()):
+            raise InvalidInput(
+                f"{name} must be a tensor of {dims} dimension{'s'[: dims - 1]} with one row for each of the "
+                f"{len(images)} images, got {_seen(value)}"
+            )
+
+
+def check_flags(images: Tensor, **given: Tensor) -> None:
+    """Refuse what does not say yes or no of each image; the opposite of an integer is no yes or no."""
+    check_rows(images, dims=1, **given)
+    for name, value in given.items():
+        if value.dtype != torch.bool:
+            raise InvalidInput(f"{name} must be booleans, got {_seen(value)}")
+
+
+def check_numbers(images: Tensor, *, below: int, dims: int, **given: Tensor) -> None:
+    """Refuse what does not hold whole numbers from 0 to below a bound for each image."""
+    check_rows(images, dims=dims, **given)
+    for name, value in given.items():
+        if value.dtype == torch.bool or value.is_floating_point() or value.is_complex():
+            raise InvalidInput(f"{name} must be integers, got {_seen(value)}")
+        least, largest = int(value.min()), int(value.max())
+        if least < 0 or largest >= below:
+            raise InvalidInput(f"{name} must lie in [0, {below - 1}], got {least if least < 0 else largest}")
+
+
+def _seen(value: object) -> str:
+    """A tensor's type and shape, and anything else as it is."""
+    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else shown(value)
 
 
 def _state_of(holder: Stateful | Tensor | torch.Generator) -> Any:

@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from recordwise.encoders.augment import pixels
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.encoders.training import EVERY, Report, Settings, Training, silent
-from recordwise.errors import whole
+from recordwise.encoders.training import EVERY, Report, Settings, Training, check_images, silent
+from recordwise.errors import InvalidInput, whole
 
 GRID = 4  # control points of the spline along each side
 KERNEL = 5  # side of the morphing kernel
@@ -160,7 +160,7 @@ def cluster_by_transformation(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> Prototypes:
@@ -168,6 +168,13 @@ def cluster_by_transformation(
 
     Goes on from `checkpoint` where that exists.
     """
+    check_images(images)
+    if images.shape[2] != images.shape[3]:
+        raise InvalidInput(f"images must be square, got shape {tuple(images.shape)}")
+    if settings.prototypes > len(images):
+        raise InvalidInput(
+            f"prototypes must lie in [1, {len(images)}], the number of images, got {settings.prototypes}"
+        )
     generator = compute.generator(seed)
     start = torch.randperm(len(images), generator=generator, device=images.device)[: settings.prototypes]
     with fresh_weights(seed):

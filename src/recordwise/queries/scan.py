@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.encoders.training import EVERY, Report, Settings, Training, silent
+from recordwise.encoders.training import EVERY, Report, Settings, Training, check_images, check_numbers, silent
 from recordwise.errors import positive, whole
 
 STRONG_VIEW = Augment(
@@ -33,7 +33,6 @@ class Scan(Settings):
 
     Attributes:
       entropy: Weight of the entropy of the mean assignment, which keeps every cluster in use.
-      neighbours: An image's partner is one of this many nearest others.
     """
 
     clusters: int = 10
@@ -43,7 +42,6 @@ class Scan(Settings):
     rate: float = 2e-4
     weight_decay: float = 0.0
     entropy: float = 5.0
-    neighbours: int = 20
     view: Augment = field(default=STRONG_VIEW)
 
     def __post_init__(self) -> None:
@@ -61,7 +59,7 @@ def scan(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> Classifier:
@@ -72,8 +70,11 @@ def scan(
     Args:
       dim: Outputs of the backbone.
       images: (n, channels, height, width) uint8 on `compute.device`.
-      neighbours: (n, m) indices of each image's nearest others.
+      neighbours: (n, m) indices of each image's nearest others, one of which is its partner.
     """
+    check_images(images)
+    check_numbers(images, below=len(images), dims=2, neighbours=neighbours)
+    neighbours = neighbours.long()  # as an index, a byte would be a mask
     body = copy.deepcopy(backbone).requires_grad_(True).train()
     with fresh_weights(seed):
         heads = compute.ready(nn.Linear(dim, settings.heads * settings.clusters))

@@ -25,8 +25,17 @@ from recordwise.encoders.augment import Augment
 from recordwise.encoders.resnet import Classifier
 from recordwise.encoders.schedules import cosine
 from recordwise.encoders.steps import Average, Batches, Compute, Recorded, fresh_weights
-from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
-from recordwise.errors import InvalidInput, probability, whole
+from recordwise.encoders.training import (
+    EVERY,
+    MomentumSettings,
+    Report,
+    Training,
+    check_flags,
+    check_images,
+    check_numbers,
+    silent,
+)
+from recordwise.errors import InvalidInput, probability, shown, whole
 from recordwise.queries.scan import STRONG_VIEW
 
 WEAK_VIEW = Augment(flip=0.5, shift=0.125)
@@ -77,7 +86,7 @@ def self_label(
     prior: Tensor | None = None,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> Classifier:
@@ -93,6 +102,11 @@ def self_label(
       prior: (classes,) the shares the teacher's answers are aligned to; uniform if None.
       progress: Called with each epoch's number and the share of images whose label counted.
     """
+    whole(classes=classes)
+    check_images(images)
+    check_numbers(images, below=classes, dims=1, labels=labels)
+    check_flags(images, trusted=trusted)
+    labels = labels.long()  # as an index, a byte would be a mask
     if not bool(trusted.any()):
         raise InvalidInput("trusted must name at least one image, got none")
     body = copy.deepcopy(backbone).requires_grad_(True)
@@ -105,7 +119,7 @@ def self_label(
     generator = compute.generator(seed)
     parameters = list(student.parameters())
     descent = settings.descent(parameters, nesterov=True)
-    goal = torch.full((classes,), 1 / classes, device=images.device) if prior is None else prior.to(images.device)
+    goal = _shares(prior, classes).to(images.device)
     usual = goal.clone()
     counted = torch.zeros((), device=images.device)
 
@@ -156,3 +170,14 @@ def self_label(
     )
     training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
     return teacher
+
+
+def _shares(prior: Tensor | None, classes: int) -> Tensor:
+    """The prior, looked at; uniform if there is none."""
+    if prior is None:
+        return torch.full((classes,), 1 / classes)
+    if not (isinstance(prior, Tensor) and prior.shape == (classes,) and bool((prior >= 0).all())):
+        raise InvalidInput(f"prior must be a tensor of {classes} shares >= 0, got {shown(prior)}")
+    if not abs(float(prior.sum()) - 1) <= 1e-3:
+        raise InvalidInput(f"prior must sum to 1, got {float(prior.sum())}")
+    return prior.float()

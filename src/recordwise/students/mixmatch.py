@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import cosine
 from recordwise.encoders.steps import Average, Batches, Compute, Recorded
-from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.encoders.training import (
+    EVERY,
+    MomentumSettings,
+    Report,
+    Training,
+    check_flags,
+    check_images,
+    check_rows,
+    silent,
+)
 from recordwise.errors import InvalidInput, positive, probability, whole
 
 
@@ -60,7 +69,7 @@ def mixmatch(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> nn.Module:
@@ -73,6 +82,9 @@ def mixmatch(
       targets: (n, C) probabilities; only those of labelled images are looked at.
       labelled: (n,) which images' labels are to be learnt.
     """
+    check_images(images)
+    check_rows(images, dims=2, targets=targets)
+    check_flags(images, labelled=labelled)
     known, unknown = labelled.nonzero().flatten(), (~labelled).nonzero().flatten()
     if not len(known) or not len(unknown):
         raise InvalidInput(f"MixMatch needs labelled and unlabelled images, got {len(known)} and {len(unknown)}")

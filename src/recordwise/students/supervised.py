@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from recordwise.encoders.augment import Augment
 from recordwise.encoders.schedules import warmed_up
 from recordwise.encoders.steps import Average, Batches, Compute, Recorded
-from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, silent
+from recordwise.encoders.training import EVERY, MomentumSettings, Report, Training, check_images, check_rows, silent
 from recordwise.errors import InvalidInput, probability
 
 
@@ -48,7 +48,7 @@ def train(
     *,
     seed: int,
     compute: Compute,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = EVERY,
     progress: Report = silent,
 ) -> nn.Module:
@@ -61,10 +61,9 @@ def train(
       targets: (n, C) probabilities.
       weights: (n,) at least 0; an image of weight 0 is left out.
     """
-    if targets.shape[:1] != images.shape[:1] or weights.shape != images.shape[:1]:
-        raise InvalidInput(
-            f"targets and weights must be as many as the {len(images)} images, got {len(targets)} and {len(weights)}"
-        )
+    check_images(images)
+    check_rows(images, dims=2, targets=targets)
+    check_rows(images, dims=1, weights=weights)
     used = (weights > 0).nonzero().flatten()
     if not len(used):
         raise InvalidInput("weights must be > 0 for at least one image, got none")
