@@ -29,7 +29,7 @@ from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 
 from experiments.rows import CLASSES, DELTA, Row, Setting, result_row
-from experiments.sources import Features, read_features, sources
+from experiments.sources import ALL, Features, read_features, sources
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.labels import AUTO, decode, neighbour_graph
@@ -270,6 +270,15 @@ def write_released(features: Features, settings: list[Setting], path: Path) -> N
     np.savez_compressed(path, **parts)  # type: ignore[arg-type]
 
 
+def stems_of(data: str, folder: Path) -> list[str]:
+    """What `--stem` may be: the features of all seeds of one way, or of one seed."""
+    return [
+        stem
+        for source in sources(data, folder)
+        for stem in (source.stem, *(f"{source.stem}-{seed}" for seed in source.seeds(folder) if seed != ALL))
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Labels and linear students from committed features")
     parser.add_argument("data", choices=("cifar10", "svhn", "mnist"))
@@ -282,15 +291,27 @@ def main() -> None:
         "is measured, but writes no results: a row has all seeds",
     )
     given = parser.parse_args()
+    stems = stems_of(given.data, given.features)
+    if not stems:
+        parser.error(f"no features of {given.data} in {given.features}")
+    if given.stem not in (None, *stems):
+        parser.error(f"no features are called {given.stem}; there are {', '.join(stems)}")
+    asked = []
     for source in sources(given.data, given.features):
         every = [
             read_features(source, seed, given.features)
             for seed in source.seeds(given.features)
             if given.stem in (None, source.stem, f"{source.stem}-{seed}")
         ]
-        if not every:
-            continue
-        settings = [setting for setting in grid(every[0]) if not given.only or setting.name in given.only]
+        if every:
+            asked.append((source, every, grid(every[0])))
+        if every and given.released:  # labels are those of the first
+            break
+    measured = {setting.name for _, _, settings in asked for setting in settings}
+    if unknown := [name for name in given.only or [] if name not in measured]:
+        parser.error(f"no such setting is measured: {', '.join(unknown)}")
+    for source, every, settings in asked:
+        settings = [setting for setting in settings if not given.only or setting.name in given.only]
         if given.released:
             write_released(every[0], settings, given.released)
             return

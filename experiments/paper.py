@@ -3,7 +3,8 @@
     python -m experiments.paper simclr --epochs 60                                                 # CIFAR-10's encoder
     python -m experiments.paper densenet --released runs/cifar10-together/released.npz \\
         --features experiments/features/cifar10-agreed-14.npz --epochs 15                          # CIFAR-10's student
-    python -m experiments.paper mixmatch --released runs/svhn-13/released.npz --epochs 30          # SVHN's student
+    python -m experiments.paper mixmatch --released runs/svhn-13/released.npz \\
+        --features runs/svhn-13/features.npz --epochs 30                                           # SVHN's student
 
 SimCLR learns from CIFAR-10's pool; its features are measured as `represent` measures ours. DenseNet-121 and
 WideResNet-28-2 with MixMatch start from nothing and learn labels that `experiments.labelling` released; one is trusted
@@ -53,6 +54,12 @@ def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> N
     measure(backbone, images, compute, log, "simclr", mirror=CIFAR10.mirror)
 
 
+def sets_of_labels(released: Path) -> list[str]:
+    """The names of the sets of labels in a file that `experiments.labelling` wrote."""
+    with np.load(released) as file:
+        return list(dict.fromkeys(key.split("/")[0] for key in file.files))
+
+
 def teach(
     stage: str, images: Images, released: Path, features: Path, epochs: int, compute: Compute, log: Log, only: list[str]
 ) -> None:
@@ -61,7 +68,7 @@ def teach(
     vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
-        for name in only or dict.fromkeys(key.split("/")[0] for key in file.files):
+        for name in only or sets_of_labels(released):
             labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
             trusted = agreeing(labels, neighbours)
             labels, trusted = labels[: len(images.public)], trusted[: len(images.public)]  # fewer under --limit
@@ -104,6 +111,16 @@ def main() -> None:
     given = parser.parse_args()
     if given.stage != "simclr" and given.released is None:
         parser.error(f"{given.stage} needs --released")
+    features = given.features or (given.released and given.released.parent / "features.npz")
+    if given.stage != "simclr":
+        # Before the images are loaded and the log is opened: what cannot run leaves nothing behind.
+        if not given.released.is_file():
+            parser.error(f"there are no labels in {given.released}")
+        if not features.is_file():
+            parser.error(f"there are no features in {features}; name others by --features")
+        names = sets_of_labels(given.released)
+        if unknown := [name for name in given.only if name not in names]:
+            parser.error(f"{given.released} has no {', '.join(unknown)}; it has {', '.join(names)}")
     compute = Compute(device=given.device, compile=torch.device(given.device).type == "cuda")
     torch.backends.cudnn.benchmark = True
     data = DATA[given.stage]
@@ -115,7 +132,6 @@ def main() -> None:
     else:
         # DenseNet has 120 different convolutions: compiling them takes longer than it saves.
         compute = replace(compute, compile=compute.compile and given.stage != "densenet")
-        features = given.features or given.released.parent / "features.npz"
         log.say(labels=given.released.parent.name, features=str(features))
         teach(given.stage, images, given.released, features, given.epochs, compute, log, given.only)
 

@@ -68,6 +68,7 @@ def main() -> None:
         found = clusters_of(every, images) if every else {}
         numbers = {f"{part}_clusters": one.astype(np.uint8) for part, one in found.items()}
         np.savez_compressed(HERE / f"{name}.npz", members=np.array(members), **numbers)  # type: ignore[arg-type]
+        print(f"{name}.npz: {', '.join(members)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
 from recordwise.students.supervised import Supervised, train
 
 NEIGHBOURS = 20
+FEW = 1024  # images of each part under --small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,18 +187,27 @@ def sharpened(
 
 
 def agree(
-    images: Images, recipe: Recipe, others: list[Path], *, seed: int, compute: Compute, folder: Path, out: Path
+    images: Images,
+    recipe: Recipe,
+    others: list[Path],
+    *,
+    seed: int,
+    compute: Compute,
+    folder: Path,
+    out: Path,
+    limit: int | None = None,
 ) -> None:
     """Sharpen what this run and others (their feature files) agree on, from this run's self-supervised weights.
 
     A run that has no clusters of its own learns its self-supervised weights here and has no say in the consensus.
+    `limit` says that there are only so many images, whatever the others saw.
     """
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / "represent.json")
     names = [path.parent.name if path.stem == "features" else path.stem for path in others]
     log.say(seed=seed, others=names, **made_by(compute))
     own = folder / "features.npz"
-    every = [compact.read(path)[1]["public"] for path in ([own] if own.exists() else []) + others]
+    every = [compact.read(path)[1]["public"][:limit] for path in ([own] if own.exists() else []) + others]
     found = consensus(every, pool=every, clusters=CLASSES)
     clusters = torch.from_numpy(found.clusters).to(compute.device)
     log.say(
@@ -237,22 +247,24 @@ def teach(
     folder: Path,
     features: Path,
     out: Path,
+    limit: int | None = None,
 ) -> None:
     """One student for each set of labels in a file that `experiments.labelling` wrote, from the backbone in `folder`.
 
-    A label is trusted at first where the images nearest to it in the compact features carry it too.
+    A label is trusted at first where the images nearest to it in the compact features carry it too. `limit` says that
+    there are only so many images: labels and features of a whole pool are cut to them.
     """
     log, kept_answers = Log(out / f"{released.stem}.json"), out / f"{released.stem}-answers.npz"
     answers = dict(np.load(kept_answers)) if kept_answers.exists() else {}
     log.say(seed=seed, labels=released.parent.name, **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
-    vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
+    vectors = torch.from_numpy(compact.read(features)[0]["public"][:limit]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
         for name in dict.fromkeys(key.split("/")[0] for key in file.files):
             if f"{name}_test" in log.facts:
                 continue
-            labels = torch.from_numpy(file[f"{name}/labels"]).long().to(compute.device)
+            labels = torch.from_numpy(file[f"{name}/labels"][:limit]).long().to(compute.device)
             trusted = agreeing(labels, neighbours, recipe.agreement)
             with log.timed(name):
                 student = self_label(
@@ -303,11 +315,25 @@ def _every(epochs: int, log: Log) -> Callable[[int, float], None]:
 def main(name: str, recipe: Recipe, small: Recipe) -> None:
     """The command line of one data set's script, on the clean split."""
     parser = argparse.ArgumentParser(description=f"Features, clusters and students for {name}")
-    parser.add_argument("stage", choices=("load", "represent", "agree", "teach"))
-    parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--small", action="store_true", help="a few steps on a few images, to see that it runs")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument(
+        "stage",
+        choices=("load", "represent", "agree", "teach"),
+        help="load: decode the images; represent: learn features and clusters from the pool; agree: sharpen what "
+        "several seeds agree on; teach: students from released labels",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=11, help="of weights and views, and in the name of the run's folder"
+    )
+    parser.add_argument(
+        "--device", default="cuda" if torch.cuda.is_available() else "cpu", help="such as cuda or cpu; now %(default)s"
+    )
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help=f"to see that it runs: a few steps on {FEW:,} images, in {name}-small-SEED. Its features are not for "
+        "experiments/features; labels to teach come from the committed ones",
+    )
+    parser.add_argument("--no-compile", action="store_true", help="do not compile networks, as is done on a GPU")
     parser.add_argument("--no-record", action="store_true", help="do not replay steps as CUDA graphs")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where weights and features go")
     parser.add_argument(
@@ -324,23 +350,31 @@ def main(name: str, recipe: Recipe, small: Recipe) -> None:
         compile=not given.no_compile and torch.device(given.device).type == "cuda",
         record=not given.no_record,
     )
+    limit = FEW if given.small else None
+    run = f"{name}-small" if given.small else name
+    folder, agreed = given.runs / f"{run}-{given.seed}", given.runs / f"{run}-agreed-{given.seed}"
+    latest = agreed if (agreed / "features.npz").exists() else folder
+    if given.stage == "teach":
+        # Before the images are loaded and a log is written: what cannot run leaves nothing behind.
+        if not given.released.is_file():
+            parser.error(f"there are no labels in {given.released}")
+        for path in (folder / "backbone.safetensors", latest / "features.npz"):
+            if not path.is_file():
+                parser.error(f"there is no {path}: represent comes first")
     torch.backends.cudnn.benchmark = True
     torch._dynamo.config.recompile_limit = 64  # every student is another module of the same shape
     cache = given.runs / f"{name}.npz"
     if given.stage == "load":
         load_arrays(name, Rule.CLEAN, cache)
         return
-    images = load_images(name, Rule.CLEAN, cache, compute, limit=1024 if given.small else None)
+    images = load_images(name, Rule.CLEAN, cache, compute, limit)
     recipe = small if given.small else recipe
-    folder = given.runs / f"{name}-{given.seed}"
-    agreed = given.runs / f"{name}-agreed-{given.seed}"
     if given.stage == "represent":
         represent(images, recipe, seed=given.seed, compute=compute, folder=folder)
     elif given.stage == "agree":
-        agree(images, recipe, given.others, seed=given.seed, compute=compute, folder=folder, out=agreed)
+        agree(images, recipe, given.others, seed=given.seed, compute=compute, folder=folder, out=agreed, limit=limit)
     else:
-        latest = agreed if (agreed / "features.npz").exists() else folder
         teach(
             images, recipe, given.released,
-            seed=given.seed, compute=compute, folder=folder, features=latest / "features.npz", out=latest,
+            seed=given.seed, compute=compute, folder=folder, features=latest / "features.npz", out=latest, limit=limit,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from experiments.rows import CLASSES, Setting, named, result_row
 from experiments.sources import Features, Source, as_in_the_paper, read_features, sources
 from experiments.together import clusters_of, members_of
 
-from experiments import compact, labelling
+from experiments import compact, labelling, together
 from recordwise.data import Rule
 
 FEATURES = HERE / "features"
@@ -180,6 +180,41 @@ def test_one_of_several_seeds_writes_no_row(stem: str, kept: list[str], monkeypa
     monkeypatch.setattr(sys, "argv", ["labelling", "svhn", "--stem", stem])
     labelling.main()
     assert written == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--stem", "svhn-99"], "no features are called svhn-99; there are svhn-together, "),
+        (["--only", "central-s500-k1-eps0.1", "nonsense"], "no such setting is measured: nonsense\n"),
+        (["--features", "nowhere"], "no features of svhn in nowhere\n"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_one_line(
+    given: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(labelling, "grid", lambda features: [Setting(s=500, epsilon=0.1)])
+    monkeypatch.setattr(labelling, "measure", lambda every, setting: pytest.fail("measured"))
+    monkeypatch.setattr(sys, "argv", ["labelling", "svhn", *given])
+    with pytest.raises(SystemExit) as ended:
+        labelling.main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_side_by_side_says_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for seed in (12, 14):
+        (tmp_path / f"svhn-{seed}.npz").symlink_to(FEATURES / f"svhn-{seed}.npz")
+    monkeypatch.setattr(together, "HERE", tmp_path)
+    monkeypatch.setattr(together, "SEEDS", {"svhn": ("svhn-12", "svhn-14")})
+    monkeypatch.setattr(sys, "argv", ["together", "svhn"])
+    together.main()
+    assert capsys.readouterr().out.splitlines() == [
+        "svhn-together.npz: svhn-12, svhn-14", "svhn-one-less-12.npz: svhn-14", "svhn-one-less-14.npz: svhn-12"
+    ]  # fmt: skip
+    assert (tmp_path / "svhn-together.npz").exists()
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "svhn"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,29 @@ def test_simclr_is_measured_as_our_features_are(images: Images, tmp_path: Path, 
     assert {"simclr_knn_test", "simclr_purity10", "simclr_purity500"} <= json.loads(
         (tmp_path / "paper.json").read_text()
     ).keys()
+
+
+@pytest.mark.parametrize(
+    ("there", "given", "told"),
+    [
+        ([], [], "there are no labels in "),
+        (["released.npz"], [], "features.npz; name others by --features\n"),
+        (["released.npz", "features.npz"], ["--only", "one", "nonsense"], "has no nonsense; it has one, two\n"),
+    ],
+)
+def test_what_cannot_be_taught_leaves_no_log(
+    there: list[str], given: list[str], told: str, images: Images, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    for name in there:
+        np.savez(tmp_path / name, **{"one/labels": np.zeros(540), "two/labels": np.zeros(540)})
+    released, runs = tmp_path / "released.npz", tmp_path / "runs"
+    monkeypatch.setattr(paper, "load_images", lambda *_: images)
+    monkeypatch.setattr(
+        sys, "argv", ["paper", "mixmatch", "--released", str(released), "--runs", str(runs), "--device", "cpu", *given]
+    )
+    with pytest.raises(SystemExit) as ended:
+        paper.main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+    assert not runs.exists()

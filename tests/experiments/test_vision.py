@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from experiments.images import Images
 from experiments.measuring import purity
 from experiments.vision import Recipe, agree, represent, teach
 
-from experiments import cifar10, compact, mnist, svhn
+from experiments import cifar10, compact, mnist, svhn, vision
 from recordwise.encoders.saved import digest_of
 from recordwise.encoders.steps import Compute
 
@@ -119,6 +120,60 @@ def test_a_student_taught_later_joins_the_answers_of_those_before(tmp_path: Path
             seed=1, compute=CPU, folder=tmp_path, features=tmp_path / "features.npz", out=tmp_path,
         )  # fmt: skip
     assert set(np.load(tmp_path / "released-answers.npz").files) == {"one", "two"}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    """The command line of MNIST's script, with noise in place of 30,000 digits."""
+    images = noise(1, 16)
+
+    def few(*_: object) -> Images:
+        return images
+
+    monkeypatch.setattr(vision, "load_images", few)
+    monkeypatch.setattr(vision, "FEW", len(images.public))
+    monkeypatch.setattr(sys, "argv", ["mnist", *map(str, words), "--device", "cpu"])
+    vision.main("mnist", mnist.RECIPE, shrunk(mnist.SMALL))
+
+
+def test_a_small_run_goes_all_the_way_and_apart_from_full_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rng, runs = np.random.default_rng(0), tmp_path / "runs"
+    small = ("--small", "--seed", 12, "--runs", runs)
+    whole = {part: rng.normal(size=(700, 4)).astype(np.float32) for part in compact.PARTS}
+    compact.write(tmp_path / "13.npz", whole, {part: rng.integers(0, 10, 700) for part in compact.PARTS}, dims=4)
+    labels = {"one/labels": np.zeros(700, dtype=np.int8), "one/prior": np.full(10, 0.1)}  # of a pool of 700
+    np.savez(tmp_path / "released.npz", **labels)
+    run(monkeypatch, "represent", *small)
+    run(monkeypatch, "teach", *small, "--released", tmp_path / "released.npz")
+    run(monkeypatch, "agree", *small, "--others", tmp_path / "13.npz")
+    run(monkeypatch, "teach", *small, "--released", tmp_path / "released.npz")
+    assert {path.name for path in runs.iterdir()} == {"mnist-small-12", "mnist-small-agreed-12"}
+    assert all("one_test" in json.loads((folder / "released.json").read_text()) for folder in runs.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [([], "there are no labels in "), (["released.npz"], "backbone.safetensors: represent comes first\n")],
+)
+def test_what_cannot_be_taught_leaves_no_log(
+    there: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for name in there:
+        np.savez(tmp_path / name, **{"one/labels": np.zeros(520)})
+    runs = tmp_path / "runs"
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, "teach", "--released", tmp_path / "released.npz", "--runs", runs)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+    assert not runs.exists()
+
+
+def test_help_says_what_every_argument_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--help")
+    told = " ".join(capsys.readouterr().out.split())
+    for words in ("load: decode", "represent: learn", "agree: sharpen", "teach: students", "--seed SEED of weights",
+                  "--device DEVICE such as", "--no-compile do not", "not for experiments/features"):  # fmt: skip
+        assert words in told
 
 
 def test_digits_are_never_mirrored():
