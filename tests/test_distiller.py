@@ -24,6 +24,7 @@ from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.packed import pack
 from recordwise.streams import stream
+from recordwise.students import TorchStudent
 from recordwise.tally import Matched
 
 
@@ -220,6 +221,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"max_distance": "far"}, "max_distance must be a number, got 'far'"),
     ({"votes_per_record": "1", "num_queries": "auto"}, "votes_per_record must be a whole number"),
     ({"labels_per_record": "1"}, "labels_per_record must be a whole number"),
+    ({"student": {"name": "mlp", "epochs": -1}}, "student must learn from 600 of the pool's samples, it failed: .*-1"),
+    ({"student": {"name": "linear", "strength": -1}}, "it failed: .*'C' parameter"),
+    ({"student": LogisticRegression(C=-1)}, "it failed: .*'C' parameter"),
+    ({"student": LogisticRegression}, "student must be a name"),
+    ({"student": LogisticRegression(), "student_input": "samples"}, "it failed: .*dim 3"),  # takes no images
+    ({"student": TorchStudent(nn.Linear(64, 10), epochs=-1)}, "epochs must be a whole number"),
 ]
 
 
@@ -234,6 +241,13 @@ def test_a_mistake_is_one_line_and_spends_nothing(
         fit(distiller(**settings, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
     assert "\n" not in str(caught.value)
     assert ledger.spent("digits") == 0
+
+
+def test_bytes_beside_other_pixels_are_refused() -> None:
+    pool = np.zeros((20, 16, 16), dtype=np.uint8)
+    for records in (pool.astype(np.int64), pool.astype(np.float32)):
+        with pytest.raises(InvalidInput, match=f"records must have pixels like the pool's uint8, got {records.dtype}"):
+            PrivateDistiller(1.0).fit(records, np.zeros(20, dtype=int), X_public=pool)
 
 
 def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
@@ -259,9 +273,19 @@ def test_bad_records_are_refused_before_anything_is_spent(digits: dict[str, np.n
     assert ledger.spent("digits") == 0
 
 
+class Fickle(LogisticRegression):  # type: ignore[misc]
+    fits = 0
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Fickle:
+        Fickle.fits += 1
+        if Fickle.fits == 2:  # the first one is the rehearsal
+            raise MemoryError("enough")
+        return super().fit(X, y, sample_weight)  # type: ignore[no-any-return]
+
+
 def test_a_release_outlives_a_student_that_cannot_be_taught(digits: dict[str, np.ndarray]) -> None:
-    one = distiller(student=LogisticRegression(), student_input="samples")  # which takes no images
-    with pytest.raises(ValueError, match="dim 3"):
+    one = distiller(student=Fickle())
+    with pytest.raises(MemoryError, match="enough"):
         fit(one, digits)
     (paid,) = one.rounds_
     assert paid.release.guarantee == one.guarantee_ and len(paid.labels) == len(paid.queries)

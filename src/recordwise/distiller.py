@@ -50,7 +50,7 @@ from recordwise.records import (
     silenced,
     with_abstainers,
 )
-from recordwise.students import TorchStudent, class_probabilities, student_from, teach
+from recordwise.students import class_probabilities, rehearse, student_from, teach
 from recordwise.tally import Assigned, Choices, Matched, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
@@ -265,8 +265,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             pool = encode(self.encoder_, X_public)
         material = pool if self.student_input == "vectors" else X_public
         student = student_from(self.student, seed=self.random_state)
-        if isinstance(student, TorchStudent):
-            student.refuse_other_outputs(material, len(self.classes_))
+        rehearse(student, material, len(self.classes_), multi_label=self.labels_per_record > 1)
 
         self.rounds_: list[Round] = []
         for number, planned in enumerate(protocols, start=1):

@@ -91,6 +91,9 @@ def check_alike(pool: Samples, records: Samples) -> None:
     wide = [np.shape(part) for part in (pool, records) if kind_of(part) is Kind.VECTORS]
     if len(wide) == 2 and wide[0][1] != wide[1][1]:
         raise InvalidInput(f"records must have the pool's {wide[0][1]} dimensions, got {wide[1][1]}")
+    pixels = [np.asarray(part[:1]).dtype for part in (pool, records) if kind_of(part) is Kind.IMAGES]
+    if len({dtype == np.uint8 for dtype in pixels}) == 2:  # an encoder takes bytes to go up to 255, all else as it is
+        raise InvalidInput(f"records must have pixels like the pool's {pixels[0]}, got {pixels[1]}")
 
 
 def first_line(fault: ValueError) -> str:

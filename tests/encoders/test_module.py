@@ -59,3 +59,8 @@ def test_an_encoder_prints_its_kind_and_a_hash_of_every_weight() -> None:
     module.weight.data[1, 2] += 1e-6
     assert fingerprint(encoder) != before
     assert repr(TorchEncoder(module.bfloat16())) == repr(TorchEncoder(module))
+
+
+def test_pixels_on_a_scale_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"images must be bytes, or floats .*, got uint16"):
+        as_tensor(IMAGES.astype(np.uint16))

@@ -75,9 +75,11 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def as_tensor(samples: Samples) -> torch.Tensor:
-    """Float tensors: vectors as they are, images channels first, bytes divided by 255."""
+    """Float tensors: vectors as they are, images channels first, bytes divided by 255, floats as they are."""
     array: NDArray[Any] = np.asarray(samples)
     scale = 255 if array.dtype == np.uint8 else 1
+    if array.ndim > 2 and scale == 1 and array.dtype.kind in "iu":
+        raise InvalidInput(f"images must be bytes, or floats on the scale the network knows, got {array.dtype}")
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim == 4:

@@ -72,8 +72,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from classes (n,), or from chances (n, C)."""
-        whole(epochs=self.epochs, batch_size=self.batch_size)
-        positive(rate=self.rate)
+        self._refuse_settings()
         rng = stream(self.seed, "torch student")
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         with self._own_randomness(rng):
@@ -83,14 +82,19 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._train(X, targets, weights, rng)
         return self
 
-    def refuse_other_outputs(self, X: Samples, num_classes: int) -> None:
-        """Refuse a module that does not give a logit per class for samples like these, before it is trained."""
+    def refuse_mistakes(self, X: Samples, num_classes: int) -> None:
+        """Refuse wrong settings, and a module that does not give a logit per class, before it is trained."""
+        self._refuse_settings()
         probe = clone(self)
         with self._own_randomness(stream(self.seed, "torch student")):
             probe.module_ = probe._fresh().to(self.device)
             outputs = probe._logits(rows(X, slice(0, 2))).shape[1]
         if outputs != num_classes:
             raise InvalidInput(f"the student must give a logit for each of the {num_classes} classes, got {outputs}")
+
+    def _refuse_settings(self) -> None:
+        whole(epochs=self.epochs, batch_size=self.batch_size)
+        positive(rate=self.rate)
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) probabilities; independent chances where `multi_label`."""
@@ -112,7 +116,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield
 
     def _fresh(self) -> torch.nn.Module:
-        if callable(getattr(self.module, "state_dict", None)):
+        if callable(getattr(self.module, "state_dict", None)) and not isinstance(self.module, type):
             return copy.deepcopy(self.module)  # type: ignore[return-value]
         if not callable(self.module):
             raise InvalidInput(f"module must be a PyTorch module or make one, got {type(self.module).__name__}")

@@ -35,7 +35,12 @@ def student_from(spec: Any, *, seed: int) -> Any:
         if "seed" in known:
             settings.setdefault("seed", seed)
         return _BY_NAME[name](**settings)
-    if hasattr(spec, "fit") and hasattr(spec, "predict_proba") and hasattr(spec, "get_params"):
+    if (
+        not isinstance(spec, type)
+        and hasattr(spec, "fit")
+        and hasattr(spec, "predict_proba")
+        and hasattr(spec, "get_params")
+    ):
         student = clone(spec)
         for setting, value in student.get_params().items():
             if value is None and setting.split("__")[-1] == "random_state":

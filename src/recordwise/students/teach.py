@@ -5,6 +5,7 @@ Post-processing of a private release: whatever is done here costs no privacy.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
 
 
@@ -64,6 +66,28 @@ def teach(
     if len(np.unique(classes)) == 1:
         return DummyClassifier(strategy="prior").fit(np.zeros((len(classes), 1)), classes)
     return student.fit(samples, classes, **({} if weighted is None else {weighted: mass}))
+
+
+def rehearse(student: Any, samples: Samples, num_classes: int, *, multi_label: bool = False) -> None:
+    """Refuse a student that cannot be taught, before labels are paid for.
+
+    It is taught some of the pool with made-up labels; a thousand, so that components or folds do not run out of them.
+    A torch module is only asked, since it may take long to teach.
+    """
+    if isinstance(student, TorchStudent):
+        student.refuse_mistakes(samples, num_classes)
+        return
+    count = min(len(samples), max(1000, 10 * num_classes))
+    some = rows(samples, np.linspace(0, len(samples) - 1, count).astype(np.int64))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            teach(student, some, np.eye(num_classes)[np.arange(count) % num_classes], multi_label=multi_label)
+    except RecordwiseError:
+        raise
+    except Exception as fault:
+        reason = (str(fault) or type(fault).__name__).splitlines()[0]
+        raise InvalidInput(f"student must learn from {count} of the pool's samples, it failed: {reason}") from fault
 
 
 def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:
