@@ -187,27 +187,19 @@ def sharpened(
 
 
 def agree(
-    images: Images,
-    recipe: Recipe,
-    others: list[Path],
-    *,
-    seed: int,
-    compute: Compute,
-    folder: Path,
-    out: Path,
-    limit: int | None = None,
+    images: Images, recipe: Recipe, others: list[Path], *, seed: int, compute: Compute, folder: Path, out: Path
 ) -> None:
     """Sharpen what this run and others (their feature files) agree on, from this run's self-supervised weights.
 
     A run that has no clusters of its own learns its self-supervised weights here and has no say in the consensus.
-    `limit` says that there are only so many images, whatever the others saw.
+    What the others say of a whole pool is cut to the images there are.
     """
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / "represent.json")
     names = [path.parent.name if path.stem == "features" else path.stem for path in others]
     log.say(seed=seed, others=names, **made_by(compute))
     own = folder / "features.npz"
-    every = [compact.read(path)[1]["public"][:limit] for path in ([own] if own.exists() else []) + others]
+    every = [compact.read(path)[1]["public"][: len(images.public)] for path in ([own] if own.exists() else []) + others]
     found = consensus(every, pool=every, clusters=CLASSES)
     clusters = torch.from_numpy(found.clusters).to(compute.device)
     log.say(
@@ -247,24 +239,23 @@ def teach(
     folder: Path,
     features: Path,
     out: Path,
-    limit: int | None = None,
 ) -> None:
     """One student for each set of labels in a file that `experiments.labelling` wrote, from the backbone in `folder`.
 
-    A label is trusted at first where the images nearest to it in the compact features carry it too. `limit` says that
-    there are only so many images: labels and features of a whole pool are cut to them.
+    A label is trusted at first where the images nearest to it in the compact features carry it too. Labels and
+    features of a whole pool are cut to the images there are.
     """
     log, kept_answers = Log(out / f"{released.stem}.json"), out / f"{released.stem}-answers.npz"
     answers = dict(np.load(kept_answers)) if kept_answers.exists() else {}
     log.say(seed=seed, labels=released.parent.name, **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
-    vectors = torch.from_numpy(compact.read(features)[0]["public"][:limit]).to(compute.device)
+    vectors = torch.from_numpy(compact.read(features)[0]["public"][: len(images.public)]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
         for name in dict.fromkeys(key.split("/")[0] for key in file.files):
             if f"{name}_test" in log.facts:
                 continue
-            labels = torch.from_numpy(file[f"{name}/labels"][:limit]).long().to(compute.device)
+            labels = torch.from_numpy(file[f"{name}/labels"][: len(images.public)]).long().to(compute.device)
             trusted = agreeing(labels, neighbours, recipe.agreement)
             with log.timed(name):
                 student = self_label(
@@ -372,9 +363,9 @@ def main(name: str, recipe: Recipe, small: Recipe) -> None:
     if given.stage == "represent":
         represent(images, recipe, seed=given.seed, compute=compute, folder=folder)
     elif given.stage == "agree":
-        agree(images, recipe, given.others, seed=given.seed, compute=compute, folder=folder, out=agreed, limit=limit)
+        agree(images, recipe, given.others, seed=given.seed, compute=compute, folder=folder, out=agreed)
     else:
         teach(
             images, recipe, given.released,
-            seed=given.seed, compute=compute, folder=folder, features=latest / "features.npz", out=latest, limit=limit,
+            seed=given.seed, compute=compute, folder=folder, features=latest / "features.npz", out=latest,
         )  # fmt: skip

@@ -69,16 +69,12 @@ def positive(**values: object) -> None:
 
 def whole(**values: object) -> None:
     """Refuse what is not a whole number of at least one."""
-    for name, value in values.items():
-        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= 1):
-            raise InvalidInput(f"{name} must be a whole number >= 1, got {value!r}")
+    _at_least(1, values)
 
 
 def count(**values: object) -> None:
     """Refuse what is not a whole number of at least zero."""
-    for name, value in values.items():
-        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= 0):
-            raise InvalidInput(f"{name} must be a whole number >= 0, got {shown(value)}")
+    _at_least(0, values)
 
 
 def probability(**values: object) -> None:
@@ -87,6 +83,12 @@ def probability(**values: object) -> None:
     for name, value in values.items():
         if not 0 < value < 1:  # type: ignore[operator]
             raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {value!r}")
+
+
+def _at_least(least: int, values: dict[str, object]) -> None:
+    for name, value in values.items():
+        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= least):
+            raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}")
 
 
 def shown(value: object) -> str:
