@@ -23,7 +23,7 @@ from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Questions
-from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.protocols.local.mechanism import mechanisms
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Ballot
@@ -51,7 +51,7 @@ def protocols(ballot: Ballot) -> list[Protocol[Any]]:
     one_vote = ballot.cells_per_record == 1
     if one_vote:
         every.append(Questions(ballot=ballot, epsilon=EPSILON))
-    for name, kind in MECHANISMS.items():
+    for name, kind in mechanisms().items():
         if name != "subset-selection" or one_vote:
             every += [
                 kind(ballot=ballot, epsilon=EPSILON),

@@ -24,15 +24,17 @@ from benchmarks import provenance
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from experiments.smoothing import decode_smoothing
 from recordwise.arrays import Ints
 from recordwise.data import load
 from recordwise.encoders import Hog, Pca, Table
 from recordwise.labels import Labels, decode, neighbour_graph
+from recordwise.labels.facts import Facts
 from recordwise.privacy.noise import Normal, SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.release import Release, Tally
 from recordwise.queries import KMeansQueries
 from recordwise.streams import stream
-from recordwise.tally import Release, Tally
 from recordwise.votes import Ballot, cast_votes
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
@@ -140,10 +142,13 @@ def methods(bed: Bed) -> dict[str, tuple[str, Callable[[Release], Labels]]]:
         public = {"sizes": bed.sizes, "graph": bed.graph, "num_records": num_records, **facts}
         return lambda release: decode(release, decoder=decoder, **public)  # type: ignore[arg-type]
 
+    def smoothed(graph: NDArray[np.float64]) -> Callable[[Release], Labels]:
+        return lambda release: decode_smoothing(release, Facts(sizes=bed.sizes, graph=graph, num_records=num_records))  # type: ignore[arg-type]
+
     compared = {
         "argmax": ("laplace", with_("argmax")),
-        "smoothing": ("laplace", with_("smoothing")),
-        "smoothing-plain-graph": ("laplace", with_("smoothing", graph=bed.plain_graph)),
+        "smoothing": ("laplace", smoothed(bed.graph)),
+        "smoothing-plain-graph": ("laplace", smoothed(bed.plain_graph)),
         "field": ("laplace", with_("field")),
         "field-plain-graph": ("laplace", with_("field", graph=bed.plain_graph)),
         "field-as-if-normal": ("laplace", lambda release: with_("field")(as_if_normal(release))),

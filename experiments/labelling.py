@@ -144,7 +144,7 @@ def released(
 ) -> Ints:
     """The class of each query under one draw of the noise."""
     protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
-    protocol = protocol.knowing(queries.sizes)
+    protocol = protocol.informed(queries.sizes)
     noise = SeededNoise(draw)
     holders = np.array_split(np.arange(len(votes)), SILOS if setting.protocol == "distributed" else 1)
     messages = [

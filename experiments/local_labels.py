@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks import provenance
 
 from recordwise.labels import decode
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.local import (
     Collision,
@@ -25,8 +26,8 @@ from recordwise.protocols.local import (
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
-    choose,
 )
+from recordwise.protocols.terms import Terms
 from recordwise.streams import stream
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -39,8 +40,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=300)
     runs = parser.parse_args().runs
-    chosen = choose(BALLOT, EPSILON)
-    print(chosen.reason)
+    terms = Terms(epsilon=EPSILON, trust=Trust.LOCAL)
+    chosen = terms.protocols(BALLOT, RECORDS)[0]
+    print(terms.reason(BALLOT, RECORDS))
     rows = []
     for kind in (RandomizedResponse, UnaryEncoding, Collision, SubsetSelection):
         mechanism = kind(ballot=BALLOT, epsilon=EPSILON)
@@ -48,7 +50,7 @@ def main() -> None:
         rows.append(
             {
                 "method": kind.name,
-                "chosen": kind is type(chosen.mechanism),
+                "chosen": kind is type(chosen),
                 "epsilon": float(EPSILON),
                 "records": RECORDS,
                 "purity": PURITY,

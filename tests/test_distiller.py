@@ -22,10 +22,9 @@ from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
-from recordwise.protocols.packed import pack
+from recordwise.protocols.release import Matched, pack
 from recordwise.streams import stream
 from recordwise.students import TorchStudent
-from recordwise.tally import Matched
 
 
 class WithPool(PrivateDistiller):

@@ -142,13 +142,15 @@ def amplify(
     as_json: Json = False,
 ) -> None:
     """What shuffling is worth, by every accountant, and the largest epsilon0 that reaches a central epsilon."""
+    from recordwise.errors import InvalidInput
     from recordwise.privacy.amplification import amplify as ask
-    from recordwise.protocols.local.parameters import kind_named
-    from recordwise.protocols.shuffle.single import amplifiable
+    from recordwise.protocols.local import mechanisms
     from recordwise.votes import Ballot
 
     ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
-    known = None if mechanism is None else amplifiable(kind_named(mechanism), ballot)
+    if mechanism not in (None, *mechanisms()):
+        raise InvalidInput(f"mechanism must be one of {', '.join(mechanisms())}, got {mechanism!r}")
+    known = None if mechanism is None else mechanisms()[mechanism].tells(ballot)
     answer = ask(n, epsilon0, delta, mechanism=known, target=target)
     if as_json:
         _print_json(answer.to_dict())

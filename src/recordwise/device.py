@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import as_vectors
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.protocols.local import Answers, LocalMechanism, parameters, wire
+from recordwise.protocols.local import Answers, LocalMechanism, mechanisms, parameters, wire
 from recordwise.protocols.local.answers import ID_BYTES
 from recordwise.votes.backend import NumpyBackend
 from recordwise.votes.ballot import NOBODY, Votes
@@ -46,10 +46,10 @@ class Task:
     max_distance: float = float("inf")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, LocalMechanism):
+        if self.mechanism.name not in mechanisms():
             raise InvalidInput(
                 f"a device sends one message, and questions in waves are not carried yet: mechanism must be one of "
-                f"{tuple(parameters.MECHANISMS)}, got {type(self.mechanism).__name__}"
+                f"{tuple(mechanisms())}, got {type(self.mechanism).__name__}"
             )
         object.__setattr__(self, "queries", as_vectors("queries", self.queries))
         if len(self.queries) != self.mechanism.ballot.num_queries:

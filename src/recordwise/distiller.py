@@ -33,12 +33,11 @@ from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
-from recordwise.privacy.noise import Noise, Normal, SystemNoise
+from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress, Silent
-from recordwise.protocols.central import CentralLaplace, CentralMatching, CentralPermuteAndFlip
-from recordwise.protocols.local.questions import Questions
-from recordwise.protocols.packed import pack, unpack
+from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Release, pack, unpack
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.records import (
@@ -51,7 +50,6 @@ from recordwise.records import (
     with_abstainers,
 )
 from recordwise.students import class_probabilities, rehearse, student_from, teach
-from recordwise.tally import Assigned, Choices, Matched, Release, Tally
 from recordwise.till import Till
 from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
 
@@ -93,7 +91,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       delta: Zero for pure differential privacy.
       neighbours: "replace" (one record by another) or "add-remove".
       trust: Who may see votes without noise: "central", "distributed", "local" or "shuffle".
-      mechanism: "auto", or one of `protocols.terms.MECHANISMS` for that trust.
+      mechanism: "auto", or a name that `protocols.registry.names` lists for that trust.
       parties: Under distributed trust, how many parties hold the records.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       votes_per_record: How many queries each record votes for (k).
@@ -273,7 +271,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             with progress.step(f"ask (round {number})", 1):
                 queries = folder.keep(f"queries-{number}", partial(self._ask, pool, material, ballot.num_queries))
                 graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
-                protocol = planned.knowing(queries.sizes)
+                protocol = planned.informed(queries.sizes)
                 decoded = partial(
                     decode,
                     sizes=queries.sizes,
@@ -281,7 +279,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                     decoder=self.decoder,
                     num_records=num_records if terms.neighbours is Neighbours.REPLACE else None,
                 )
-                decoded(_nothing(protocol))  # what cannot be decoded is refused before it is paid for
+                decoded(protocol.blank())  # what cannot be decoded is refused before it is paid for
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
             def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
@@ -470,16 +468,3 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _material(self, X: Samples) -> Samples:
         X = self._samples(X, reset=False)
         return encode(self.encoder_, X) if self.student_input == "vectors" else X
-
-
-def _nothing(protocol: Protocol[Any]) -> Release:
-    """A release of the protocol's kind that says nothing about anybody."""
-    ballot, promise = protocol.ballot, protocol.guarantee
-    if isinstance(protocol, CentralPermuteAndFlip):
-        return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
-    if isinstance(protocol, CentralMatching):
-        return Matched(ballot, promise, np.arange(ballot.num_queries), protocol.scale)
-    if isinstance(protocol, Questions):
-        even = np.full((ballot.num_queries, ballot.num_classes), 1 / ballot.num_classes)
-        return Assigned(ballot, promise, np.arange(ballot.num_queries), even, 1 / ballot.num_classes)
-    return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))

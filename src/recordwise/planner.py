@@ -15,26 +15,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import decode, neighbour_graph
-from recordwise.privacy.noise import Noise, Normal, SeededNoise
-from recordwise.protocols.central import (
-    CentralGaussian,
-    CentralLaplace,
-    CentralMatching,
-    CentralPermuteAndFlip,
-    ExactCounts,
-)
-from recordwise.protocols.local.questions import Questions
+from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.terms import ONE_EACH, QUESTIONS, Terms
+from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries
 from recordwise.streams import stream
-from recordwise.tally import Release, Tally
-from recordwise.votes import Ballot, Votes, nearest_queries
+from recordwise.votes import Ballot, nearest_queries
 
 PURITY, AT = 0.9, 10  # the guess when nobody makes one: clusters 90 % pure at ten queries per class
 # Of the made-up world: dimensions, bell curves in all (at least four to a class), and how far apart those of one class
@@ -149,9 +139,9 @@ def plan(
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
     if votes_per_record is None:
-        votes_per_record = (1,) if terms.mechanism == QUESTIONS else (1, 2)
+        votes_per_record = (1,) if terms.one_vote else (1, 2)
     if num_queries is None:
-        sizes: Sequence[int] = [num_classes] if terms.mechanism in ONE_EACH else _candidates(num_classes, pool_size)
+        sizes: Sequence[int] = [num_classes] if terms.one_query_per_class else _candidates(num_classes, pool_size)
     else:
         sizes = num_queries
     predictions = []
@@ -190,7 +180,7 @@ def recommend_queries(
     terms: Terms, *, num_records: int, pool_size: int, num_classes: int, votes_per_record: int, labels_per_record: int
 ) -> int:
     """How many queries to ask when nobody says; the guesses behind it are the planner's defaults."""
-    if terms.mechanism in ONE_EACH:
+    if terms.one_query_per_class:
         return num_classes
     found = plan(
         terms,
@@ -264,31 +254,11 @@ def _runs(
     rng, noise = stream(seed, "planner", "counts"), SeededNoise(seed)
     for _ in range(DRAWS):
         counts = rng.poisson(cells * (num_records / len(world.records)))
-        released = _release(protocol.knowing(queries.sizes), counts, num_records, noise)
+        released = protocol.informed(queries.sizes).release_of(counts, num_records, noise)
+        # Records have one label each in the made-up world, whatever the ballot allows.
+        released = replace(released, ballot=replace(ballot, labels_per_record=1))
         labels = decode(released, sizes=queries.sizes, graph=graph, num_records=num_records)
         yield (
             float((labels.hard[queries.owner] == truth).mean()),
             float((counts.argmax(axis=1)[queries.owner] == truth).mean()),
         )
-
-
-def _release(protocol: Protocol[Any], counts: Ints, num_records: int, noise: Noise) -> Release:
-    """A release of made-up counts, with the protocol's own noise; records have one label each in the made-up world."""
-    if isinstance(protocol, CentralPermuteAndFlip | CentralMatching):
-        return protocol.server([ExactCounts(counts)], noise)
-    if isinstance(protocol, Questions):
-        return protocol.server([protocol.client(_voters(protocol.ballot, counts), noise)], noise)
-    ballot = replace(protocol.ballot, labels_per_record=1)
-    promise = replace(protocol.guarantee, private=False)
-    if isinstance(protocol, CentralLaplace | CentralGaussian):
-        noisy = (counts + protocol.law.sample(counts.shape, noise)).astype(np.float64)
-        return Tally(ballot, promise, noisy, protocol.law)
-    std = protocol.noise_std(num_records)
-    drawn = std * ndtri((noise.words(counts.size) + 0.5) / 2**64).reshape(counts.shape)
-    return Tally(ballot, promise, counts + drawn, Normal(std))
-
-
-def _voters(ballot: Ballot, counts: Ints) -> Votes:
-    """Records that cast one vote each and together these counts."""
-    queries, labels = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), ballot.num_classes)
-    return Votes(ballot, queries[:, None].astype(np.int32), labels[:, None].astype(np.int32))

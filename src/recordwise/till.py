@@ -18,7 +18,8 @@ from recordwise.privacy.ledger import Budget, Ledger
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.terms import AUTO, LAPLACE, Terms
+from recordwise.protocols.registry import AUTO
+from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import NOBODY, Votes
 
 WAIT = 3600.0  # seconds: another run votes inside its transaction, which may take long; failing meanwhile helps nobody
@@ -70,7 +71,7 @@ class Till:
         """
         payments = None
         if individual:
-            if terms.trust is not Trust.CENTRAL or terms.delta or terms.mechanism not in (AUTO, LAPLACE):
+            if terms.trust is not Trust.CENTRAL or terms.delta or terms.mechanism not in (AUTO, CentralLaplace.name):
                 raise InvalidInput("round_epsilon needs central trust, delta 0 and the laplace mechanism")
             kept = folder.private_path(PAYMENTS)
             if kept is not None and kept.exists():
@@ -110,11 +111,11 @@ class Till:
         Args:
           whose: A digest of the records in their order. What was paid is booked by row, so they must stay the same.
         """
-        if self.payments is None or not isinstance(protocol, CentralLaplace):
+        if self.payments is None or protocol.epsilon_per_vote is None:
             return votes
         payments = self._booked(whose)
         cells = (votes.cells() != NOBODY).sum(axis=1)
-        admitted = payments.admit(cells, 1 / protocol.law.scale)
+        admitted = payments.admit(cells, protocol.epsilon_per_vote)
         kept = self.folder.private_path(PAYMENTS)
         if kept is not None:
             payments.save(kept)

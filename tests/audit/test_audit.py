@@ -58,9 +58,9 @@ from recordwise.protocols.local import (
     UnaryEncoding,
 )
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.streams import stream
-from recordwise.tally import Tally
 from recordwise.votes.ballot import Ballot
 
 FALSE_ALARM = 1e-9  # per audit

@@ -41,9 +41,9 @@ from recordwise.protocols.local import (
 )
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.protocols.local.mechanism import mechanisms
+from recordwise.protocols.release import Choices, Matched, Tally
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.tally import Choices, Matched, Tally
 from recordwise.votes.ballot import Votes
 
 
@@ -230,7 +230,7 @@ class OptimisticShuffle(ShuffleSingle):
 
     @cached_property
     def local(self) -> LocalMechanism:
-        return MECHANISMS[self.mechanism](ballot=self.ballot, epsilon=10 * self.epsilon)
+        return mechanisms()[self.mechanism](ballot=self.ballot, epsilon=10 * self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)

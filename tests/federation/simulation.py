@@ -14,7 +14,7 @@ from flwr.simulation import run_simulation
 from recordwise.device import Task
 from recordwise.federation.devices import device_app, server_app
 from recordwise.protocols.local import Collision, Inbox, wire
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 from recordwise.votes import Ballot
 
 QUERIES, CLASSES = 4, 3

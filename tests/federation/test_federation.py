@@ -25,7 +25,7 @@ from recordwise.federation.shuffling import ShufflerNode, packed
 from recordwise.federation.silo import Silo, purpose
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 from recordwise.votes import Ballot
 
 FALSE_FAILURE = 1e-9

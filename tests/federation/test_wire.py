@@ -18,8 +18,7 @@ from recordwise.federation.plan import Plan
 from recordwise.federation.records import class_numbers
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
-from recordwise.protocols.packed import unpack
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally, unpack
 from recordwise.votes import cast_votes
 
 FALSE_FAILURE = 1e-9

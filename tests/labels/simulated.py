@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import Law
-from recordwise.tally import Choices, Matched, Tally
+from recordwise.protocols.release import Choices, Matched, Tally
 from recordwise.votes.ballot import Ballot
 
 PROMISE = Guarantee(epsilon=Fraction(1))

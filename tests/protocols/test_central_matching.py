@@ -17,9 +17,8 @@ from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.central import CentralMatching, ExactCounts
-from recordwise.protocols.packed import pack, unpack
+from recordwise.protocols.release import Matched, pack, unpack
 from recordwise.protocols.terms import Terms
-from recordwise.tally import Matched
 from recordwise.votes.ballot import Ballot, Votes
 
 ROUNDING = 1e-9

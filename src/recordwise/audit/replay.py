@@ -24,8 +24,8 @@ from recordwise.encoders import fingerprint
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Release
 from recordwise.streams import stream
-from recordwise.tally import Release
 
 FAR = 1e4  # how many times as far out as any sample an outlier lies
 

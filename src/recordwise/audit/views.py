@@ -27,7 +27,6 @@ from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.tally import Tally
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 Floats = NDArray[np.float64]
@@ -85,7 +84,7 @@ def scores(
     found = []
     for _ in range(trials):
         release = protocol.server([protocol.client(_data(protocol.ballot, side), noise)], noise)
-        seen = release.estimate if isinstance(release, Tally) else np.eye(protocol.ballot.num_classes)[release.chosen]
+        seen = release.scores()
         found.append([float((weight * seen).sum())])
     return np.array(found)
 
@@ -206,7 +205,7 @@ def _(
     change = table(ballot, pair.before) - table(ballot, pair.after)
     others = voters(ballot, divided(change, float(protocol.scale), level=True))
     messages = [protocol.client(votes, noise) for votes in (_data(ballot, side), others)]
-    found = [change[queries, protocol.server(messages, noise).chosen].sum() for _ in range(trials)]
+    found = [change[queries, protocol.server(messages, noise).scores().argmax(axis=1)].sum() for _ in range(trials)]
     return np.array(found, dtype=np.float64)[:, None]
 
 

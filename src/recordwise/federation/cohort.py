@@ -26,9 +26,9 @@ from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Answers, LocalMechanism, RandomizedResponse, UnaryEncoding
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.streams import stream
-from recordwise.tally import Tally
 from recordwise.votes.ballot import Votes
 
 BLOCK = 1 << 18  # devices at a time

@@ -23,11 +23,12 @@ from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
 from recordwise.privacy.guarantee import Trust
 from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.terms import MULTI_MESSAGE, QUESTIONS, Terms
+from recordwise.protocols.release import Release
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
+from recordwise.protocols.terms import Terms
 from recordwise.queries import Queries
-from recordwise.tally import Release
 from recordwise.till import Till
 from recordwise.votes import Ballot
 
@@ -63,10 +64,10 @@ class Company:
     def protocols(self, terms: Terms, ballot: Ballot) -> tuple[Protocol[Any], ...]:
         """The protocols of `terms`, for silos of which some may vanish."""
         least, most = self.records
-        if terms.mechanism == QUESTIONS:
+        if terms.mechanism == Questions.name:
             raise InvalidInput("mechanism must send one message per record: questions in waves are not carried yet")
         if terms.trust is Trust.SHUFFLE:
-            if terms.mechanism == MULTI_MESSAGE:
+            if terms.mechanism == ShuffleMulti.name:
                 raise InvalidInput("mechanism must send one message per record to be shuffled between silos")
             share = {"epsilon": terms.epsilon / terms.rounds, "delta": terms.delta / terms.rounds, "senders": least}
             one = ShuffleSingle(ballot=ballot, mechanism=terms.mechanism, **share)  # type: ignore[arg-type]

@@ -8,23 +8,11 @@ from typing import Any
 
 from recordwise.errors import ProtocolFault
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
-from recordwise.protocols.distributed import DistributedLaplace
-from recordwise.protocols.local.parameters import MECHANISMS
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.registry import kinds
 from recordwise.votes.ballot import Ballot
 
-_ALL: tuple[type[Any], ...] = (
-    CentralLaplace,
-    CentralPermuteAndFlip,
-    CentralMatching,
-    CentralGaussian,
-    DistributedLaplace,
-    ShuffleSingle,
-    *MECHANISMS.values(),
-)
-KINDS = {kind.__name__: kind for kind in _ALL}
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in kinds()}
 
 
 def to_json(protocol: Protocol[Any]) -> dict[str, Any]:

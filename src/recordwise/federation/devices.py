@@ -21,7 +21,7 @@ from recordwise.federation.exchange import REPLY, REQUEST, OverGrid
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.local import Inbox
 from recordwise.protocols.local.answers import ID_BYTES
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 
 Record = tuple[Any, Sequence[int]]  # a vector and its labels
 

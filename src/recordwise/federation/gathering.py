@@ -24,8 +24,8 @@ from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import ExactCounts
 from recordwise.protocols.distributed import DistributedLaplace, ModularSum
 from recordwise.protocols.local import Inbox, LocalMechanism
+from recordwise.protocols.release import Release
 from recordwise.protocols.shuffle import Opener, ShuffleSingle
-from recordwise.tally import Release
 from recordwise.votes import Ballot
 
 

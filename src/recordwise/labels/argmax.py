@@ -11,7 +11,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Choices, Undecoded
+from recordwise.protocols.release import Choices, Undecoded
 
 
 def decode_argmax(release: Undecoded, facts: Facts) -> Labels:

@@ -14,7 +14,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import evidence
 from recordwise.labels.soft import soft_labels
-from recordwise.tally import Undecoded
+from recordwise.protocols.release import Undecoded
 
 EXACT_UP_TO = 14  # classes: 2^14 subsets
 ROUNDS = 200

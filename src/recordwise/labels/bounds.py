@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from recordwise.arrays import Bools
 from recordwise.errors import probability, whole
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 
 
 def accuracy(law: Law, num_classes: int, beta: float) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
+from typing import Any
 
 from recordwise.arrays import Floats, Ints
 from recordwise.errors import InvalidInput
@@ -17,20 +16,20 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
-from recordwise.labels.smoothing import decode_smoothing
-from recordwise.tally import Assigned, Choices, Matched, Release, Undecoded
+from recordwise.protocols.release import Release
 
 AUTO = "auto"
 
-Decoder = Callable[[Undecoded, Facts], Labels]
+Decoder = Callable[[Any, Facts], Labels]  # of the kinds of release that name it among their `decoders`
 
 _DECODERS: dict[str, Decoder] = {
     "argmax": decode_argmax,
+    "assigned": decode_assigned,
     "assignment": decode_assignment,
     "field": decode_field,
     "matching": decode_matching,
     "posterior": decode_posterior,
-    "smoothing": decode_smoothing,
+    "sets": decode_sets,
 }
 DECODERS = (AUTO, *_DECODERS)
 
@@ -53,47 +52,20 @@ def decode(
     Args:
       sizes: (s,) how many pool samples belong to each query.
       graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
-      decoder: One of DECODERS; "auto" is the field, or the matching when there are as many queries as classes
-        (docs/concepts/decoding.md has the evidence), or the assignment when they were matched in the release itself,
-        which then says nothing about labels that are not all different. A release that is an assignment with its own
-        probabilities is taken as it is. Ballots with several labels per record are decoded as sets.
+      decoder: One of DECODERS; "auto" is the first that the release names: the field, or the matching when there are as
+        many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class was
+        matched with one query in the release itself. Several labels per record are decoded as sets.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
     facts = Facts(sizes=sizes, graph=graph, num_records=num_records, class_shares=class_shares)
-    _match(release, facts)
+    if len(facts.sizes) != release.ballot.num_queries:
+        raise InvalidInput(f"sizes must be those of the {release.ballot.num_queries} queries, got {len(facts.sizes)}")
+    release.check()
     if decoder not in DECODERS:
         raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
-    if isinstance(release, Assigned):
-        if decoder not in (AUTO, "assignment"):
-            raise InvalidInput(
-                f"the release is an assignment: decoder must be {AUTO!r} or 'assignment', got {decoder!r}"
-            )
-        return decode_assigned(release)
-    if release.ballot.labels_per_record > 1:
-        if decoder != AUTO or isinstance(release, Choices):
-            raise InvalidInput(f"several labels per record are decoded as sets of a tally: decoder must be {AUTO!r}")
-        return decode_sets(release, facts)
-    if decoder == AUTO:
-        decoder = "matching" if release.ballot.num_queries == release.ballot.num_classes else "field"
-        decoder = "assignment" if isinstance(release, Matched) else decoder
-    return _DECODERS[decoder](release, facts)
-
-
-def _match(release: Release, facts: Facts) -> None:
-    ballot = release.ballot
-    if len(facts.sizes) != ballot.num_queries:
-        raise InvalidInput(f"sizes must be those of the {ballot.num_queries} queries, got {len(facts.sizes)}")
-    if isinstance(release, Choices | Assigned):
-        if (
-            release.chosen.shape != (ballot.num_queries,)
-            or not ((release.chosen >= 0) & (release.chosen < ballot.num_classes)).all()
-        ):
-            raise InvalidInput(
-                f"chosen must be one of {ballot.num_classes} classes for each of {ballot.num_queries} queries"
-            )
-        if isinstance(release, Matched | Assigned) and len(set(release.chosen.tolist())) < ballot.num_queries:
-            raise InvalidInput("chosen must be all different where every class was matched with one query")
-    elif release.estimate.shape != (ballot.num_queries, ballot.num_classes) or not np.isfinite(release.estimate).all():
-        shape = (ballot.num_queries, ballot.num_classes)
-        raise InvalidInput(f"estimate must be finite with shape {shape}, got {release.estimate.shape}")
+    chosen = release.decoders[0] if decoder == AUTO else decoder
+    if chosen not in release.decoders:
+        able = ", ".join(release.decoders)
+        raise InvalidInput(f"decoder must be {AUTO!r} or one of {able} for this kind of release, got {decoder!r}")
+    return _DECODERS[chosen](release, facts)

@@ -27,7 +27,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.tally import Undecoded
+from recordwise.protocols.release import Undecoded
 
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling

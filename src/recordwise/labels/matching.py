@@ -19,7 +19,7 @@ from recordwise.labels.field import field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence
-from recordwise.tally import Undecoded
+from recordwise.protocols.release import Undecoded
 
 ONE_EACH = 0.1  # the probability, before the release is seen, that the clusters are the classes
 

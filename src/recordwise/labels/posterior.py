@@ -9,7 +9,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import Evidence, evidence
 from recordwise.labels.soft import soft_labels
-from recordwise.tally import Undecoded
+from recordwise.protocols.release import Undecoded
 
 
 def decode_posterior(release: Undecoded, facts: Facts) -> Labels:

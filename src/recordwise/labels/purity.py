@@ -19,7 +19,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.bounds import chance_of_the_best, chance_of_the_matching
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise.law import Law
-from recordwise.tally import Choices, Matched, Tally, Undecoded
+from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
 
 Floats = NDArray[np.float64]
 PURITIES = 9

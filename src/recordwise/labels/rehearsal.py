@@ -20,8 +20,8 @@ from recordwise.labels.distribution import distribution
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import Evidence, evidence, mix, softmax
 from recordwise.privacy.noise import SeededNoise, exponential_matching
+from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
 from recordwise.streams import stream
-from recordwise.tally import Choices, Matched, Tally, Undecoded
 
 REHEARSALS = 4
 HOTTEST = 100.0

@@ -14,7 +14,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.field import COUPLING, STEPS, critical_coupling
 from recordwise.labels.labels import Labels
 from recordwise.labels.purity import cell_log_likelihood, log_mean_exp, votes_cast
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 
 SHARES = 40  # of a query's records, tried for each cell
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.labels.purity import Evidence, count_variance, mix
-from recordwise.tally import Choices, Undecoded
+from recordwise.protocols.release import Choices, Undecoded
 
 
 def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,19 +11,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault, positive, whole
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference
 from recordwise.privacy.shares import unit_loss
 from recordwise.protocols.protocol import Protocol
-from recordwise.tally import Tally
+from recordwise.protocols.registry import register
+from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
 
 OVERFLOW = 2.0**-40  # the chance, over all cells together, that a sum leaves the range the modulus can tell apart
 MOST_BITS = 62
@@ -54,6 +58,7 @@ class ModularSum:
     private: bool
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class DistributedLaplace(Protocol[Share]):
     """Discrete Laplace noise that no one party knows: pure epsilon.
@@ -71,6 +76,8 @@ class DistributedLaplace(Protocol[Share]):
       largest_count: No cell's true count, over all parties, exceeds this public number; the number of records will do.
     """
 
+    name: ClassVar[str] = "laplace"
+    trust: ClassVar[Trust] = Trust.DISTRIBUTED
     ballot: Ballot
     epsilon: Fraction
     survivors: int
@@ -79,6 +86,7 @@ class DistributedLaplace(Protocol[Share]):
     neighbours: Neighbours = Neighbours.REPLACE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         positive(epsilon=self.epsilon)
         whole(survivors=self.survivors, parties=self.parties, largest_count=self.largest_count)
@@ -86,6 +94,21 @@ class DistributedLaplace(Protocol[Share]):
             raise InvalidInput(f"survivors must be <= the {self.parties} parties, got {self.survivors}")
         if self.modulus_bits > MOST_BITS:
             raise InvalidInput(f"counts and noise must fit {MOST_BITS} bits, got {self.modulus_bits}")
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> DistributedLaplace:
+        return cls(
+            ballot=ballot,
+            epsilon=terms.laplace_epsilon(ballot),
+            survivors=terms.parties,
+            parties=terms.parties,
+            largest_count=num_records,
+            neighbours=terms.neighbours,
+        )
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        return True
 
     @property
     def scale(self) -> Fraction:
@@ -125,8 +148,7 @@ class DistributedLaplace(Protocol[Share]):
         return self.law(self.parties).std
 
     def client(self, votes: Votes, noise: Noise) -> Share:
-        if votes.ballot != self.ballot:
-            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        self.check_ballot(votes)
         counts = votes.counts()
         share = PolyaDifference(Fraction(1, self.survivors), self.scale).sample(counts.shape, noise)
         return Share((counts + share).astype(np.uint64) & self._mask, private=noise.private)

@@ -1,21 +1,31 @@
-"""Step 5, release: what central, distributed, local and shuffle trust have in common.
+"""Step 5, release: a mechanism is one class, and this is all that anybody else asks of it.
 
-A protocol is a client that sees only its own votes, perhaps a shuffler, and a server that sees only messages.
+A protocol is a client that sees only its own votes, perhaps a shuffler, and a server that sees only messages. Planner,
+ledger, pipeline, report and audit know no mechanism by name: they call these methods.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recordwise.arrays import Ints
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.events import Event
-from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.guarantee import Guarantee, Trust
+from recordwise.privacy.noise import Normal
 from recordwise.privacy.noise.source import Noise
-from recordwise.tally import Release
+from recordwise.protocols.release import Release, Tally
 from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
 
 Message = TypeVar("Message")
 
@@ -23,11 +33,54 @@ Message = TypeVar("Message")
 class Protocol(ABC, Generic[Message]):
     """A private way to release the tally of votes on one ballot.
 
-    Subclasses are frozen dataclasses: public choices are fields, private facts are arguments, and every noise
-    parameter is derived from the budget, the ballot and the neighbouring relation, never typed in.
+    Subclasses are frozen dataclasses, made known by `registry.register`: public choices are fields, private facts are
+    arguments, and every noise parameter is derived from the budget, the ballot and the neighbouring relation, never
+    typed in.
+
+    Attributes:
+      name: What a user calls it.
+      trust: Who may see votes before noise covers them.
+      one_query_per_class: It takes clusters to be the classes: s = C, and one round.
+      one_vote: It is about one cell per record: k = r = 1.
     """
 
+    name: ClassVar[str]
+    trust: ClassVar[Trust]
+    one_query_per_class: ClassVar[bool] = False
+    one_vote: ClassVar[bool] = False
     ballot: Ballot
+
+    # Before a run
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names it answers to under its trust."""
+        return (cls.name,)
+
+    @classmethod
+    def serve(cls, terms: Terms) -> None:
+        """Refuse terms that it cannot keep, whatever the ballot."""
+        if cls.one_query_per_class and terms.rounds > 1:
+            raise InvalidInput(
+                f"mechanism {cls.name!r} takes every class to have one cluster, and later rounds ask single samples: "
+                f"rounds must be 1, got {terms.rounds}"
+            )
+
+    @classmethod
+    @abstractmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        """One round of it, such that all rounds together keep the terms."""
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        """Whether "auto" may take it; of those it may take, it takes the one with the least noise."""
+        return False
+
+    def informed(self, sizes: Ints) -> Protocol[Message]:
+        """The same protocol, told how many pool samples each query has: public, and of no use to most."""
+        return self
+
+    # What it promises
 
     @property
     @abstractmethod
@@ -39,6 +92,22 @@ class Protocol(ABC, Generic[Message]):
     def guarantee(self) -> Guarantee:
         """What one release promises on its own."""
 
+    @property
+    def epsilon_per_vote(self) -> Fraction | None:
+        """What one vote costs a record that casts fewer than it may; None where every record pays for all of them."""
+        return None
+
+    @abstractmethod
+    def noise_std(self, num_records: int) -> float:
+        """The standard deviation of a released cell's error when `num_records` records vote."""
+
+    # Messages
+
+    @property
+    def message_size(self) -> int:
+        """About how many bytes are sent per record; 0 where a client sends one message for all of them."""
+        return 0
+
     @abstractmethod
     def client(self, votes: Votes, noise: Noise) -> Message:
         """What one client sends for its records."""
@@ -47,16 +116,52 @@ class Protocol(ABC, Generic[Message]):
     def server(self, messages: Iterable[Message], noise: Noise) -> Release:
         """What is published, from the clients' messages alone."""
 
-    @abstractmethod
-    def noise_std(self, num_records: int) -> float:
-        """The standard deviation of a released cell's error when `num_records` records vote."""
+    # Releases without records
 
-    def knowing(self, sizes: Ints) -> Protocol[Message]:
-        """The same protocol, told how many pool samples each query has: public, and of no use to most."""
-        return self
+    def blank(self) -> Release:
+        """A release of its kind that says nothing about anybody."""
+        empty = np.zeros((self.ballot.num_queries, self.ballot.num_classes))
+        return Tally(self.ballot, self.guarantee, empty, Normal(1.0))
+
+    def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
+        """A release of given counts, by its law or a normal one of the same deviation: to plan with, never to publish.
+
+        Args:
+          counts: (s, C) votes, one label per record.
+        """
+        std = self.noise_std(num_records)
+        promise = replace(self.guarantee, private=False)
+        return Tally(self.ballot, promise, counts + normal(counts.shape, std, noise), Normal(std))
+
+    # In words
+
+    def __str__(self) -> str:
+        ballot = self.ballot
+        return (
+            f"{self.title}, {ballot.num_queries} queries, {ballot.num_classes} classes, "
+            f"k = {ballot.votes_per_record}, r = {ballot.labels_per_record}"
+        )
+
+    @property
+    def title(self) -> str:
+        """What to call it in a report."""
+        return f"{self.name} ({self.trust} trust)"
+
+    def check_ballot(self, votes: Votes) -> None:
+        """Refuse votes that were cast on another ballot."""
+        if votes.ballot != self.ballot:
+            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
 
 
-def one_query_per_class(mechanism: str, ballot: Ballot, most_classes: int) -> None:
+def normal(shape: tuple[int, ...], std: float, noise: Noise) -> NDArray[np.float64]:
+    """Normal deviates, for plans alone: floating point is not private."""
+    from scipy.special import ndtri  # a device, which plans nothing, does without SciPy
+
+    words = noise.words(int(np.prod(shape)))
+    return np.asarray(std * ndtri((words + 0.5) / 2**64)).reshape(shape)
+
+
+def check_one_query_per_class(mechanism: str, ballot: Ballot, most_classes: int) -> None:
     """Refuse a ballot on which the mechanism cannot give every class one query."""
     if ballot.num_queries != ballot.num_classes:
         raise InvalidInput(

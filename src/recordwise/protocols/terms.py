@@ -9,34 +9,12 @@ from typing import Any
 
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.accountant import calibrate, total_epsilon
-from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
-from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
-from recordwise.protocols.distributed import DistributedLaplace
-from recordwise.protocols.local.choose import choose
-from recordwise.protocols.local.parameters import MECHANISMS as LOCAL
-from recordwise.protocols.local.questions import Questions
+from recordwise.privacy.events import DiscreteLaplaceTally, Event, Pure
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
+from recordwise.protocols.choose import least_noise, reason
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
+from recordwise.protocols.registry import AUTO, kind_named, kinds
 from recordwise.votes.ballot import Ballot
-
-AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN, QUESTIONS, MULTI_MESSAGE = (
-    "auto",
-    "laplace",
-    "permute-and-flip",
-    "matching",
-    "gaussian",
-    Questions.name,
-    "multi-message",
-)
-MECHANISMS: dict[Trust, tuple[str, ...]] = {
-    Trust.CENTRAL: (AUTO, LAPLACE, PERMUTE_AND_FLIP, MATCHING, GAUSSIAN),
-    Trust.DISTRIBUTED: (AUTO, LAPLACE),
-    Trust.LOCAL: (AUTO, *LOCAL, QUESTIONS),
-    Trust.SHUFFLE: (AUTO, MULTI_MESSAGE, *LOCAL),
-}
-ONE_EACH = (MATCHING, QUESTIONS)  # they take clusters to be the classes, and give every class one
-MOST_MESSAGES = 100.0  # per sender: "auto" floods the shuffler no further than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +27,7 @@ class Terms:
         thousand of it unused, and shuffled rounds share it evenly.
 
     Attributes:
-      mechanism: One of MECHANISMS for the trust at hand.
+      mechanism: "auto", or a name that `registry.names` lists for the trust.
       parties: Under distributed trust, how many parties hold the records; each adds its share of the noise.
     """
 
@@ -64,26 +42,24 @@ class Terms:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
+        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
+        object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
         positive(epsilon=self.epsilon)
         whole(rounds=self.rounds, parties=self.parties)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
-        allowed = MECHANISMS[self.trust]
-        if self.mechanism not in allowed:
-            raise InvalidInput(f"mechanism under {self.trust} trust must be one of {allowed}, got {self.mechanism!r}")
-        if self.delta == 0 and (self.trust is Trust.SHUFFLE or self.mechanism == GAUSSIAN):
-            wish = "shuffle trust" if self.trust is Trust.SHUFFLE else "the gaussian mechanism"
-            raise InvalidInput(f"{wish} needs delta > 0, got 0")
-        if self.mechanism in ONE_EACH and self.rounds > 1:
-            raise InvalidInput(
-                f"mechanism {self.mechanism!r} takes every class to have one cluster, and later rounds ask single "
-                f"samples: rounds must be 1, got {self.rounds}"
-            )
-        if self.trust is Trust.LOCAL and self.neighbours is not Neighbours.REPLACE:
-            raise InvalidInput(
-                f"local trust hides what a record says, not that it sent a message: neighbours must be replace, "
-                f"got {self.neighbours}"
-            )
+        if not self._serving():
+            self._wanted()[0].serve(self)  # its refusal says what is wrong with the terms
+
+    @property
+    def one_query_per_class(self) -> bool:
+        """Whether the mechanism asked for takes clusters to be the classes."""
+        return all(kind.one_query_per_class for kind in self._wanted())
+
+    @property
+    def one_vote(self) -> bool:
+        """Whether the mechanism asked for is about one vote per record."""
+        return all(kind.one_vote for kind in self._wanted())
 
     def protocols(self, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
         """One protocol per round; equal rounds, so that every round's labels are equally good.
@@ -92,13 +68,12 @@ class Terms:
           num_records: How many records will vote: the senders under shuffle trust, and a public bound on any count
             under distributed trust. Central and local protocols do not depend on it.
         """
-        make = {
-            Trust.CENTRAL: self._central,
-            Trust.DISTRIBUTED: self._distributed,
-            Trust.LOCAL: self._local,
-            Trust.SHUFFLE: self._shuffle,
-        }[self.trust]
-        return (make(ballot, num_records),) * self.rounds
+        return (least_noise(self._candidates(ballot, num_records), num_records),) * self.rounds
+
+    def reason(self, ballot: Ballot, num_records: int) -> str:
+        """Why a round gets the protocol it gets."""
+        candidates = self._candidates(ballot, num_records)
+        return reason(least_noise(candidates, num_records), candidates, num_records)
 
     def guarantee(self, protocols: tuple[Protocol[Any], ...]) -> Guarantee:
         """What the releases of all rounds promise together."""
@@ -112,74 +87,44 @@ class Terms:
             honest_parties=each.honest_parties,
         )
 
-    def _central(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        makers = {
-            LAPLACE: self._laplace,
-            PERMUTE_AND_FLIP: self._permute_and_flip,
-            MATCHING: self._matching,
-            GAUSSIAN: self._gaussian,
-        }
-        if self.mechanism != AUTO:
-            return makers[self.mechanism](ballot)
-        # Joint decoding needs counts, so permute-and-flip is never chosen for the user, and matching takes clusters to
-        # be the classes, which only the user can know; of the tallies the one with less noise is.
-        tallies = [self._laplace(ballot), *([self._gaussian(ballot)] if self.delta else [])]
-        return min(tallies, key=lambda protocol: protocol.noise_std(num_records))
+    # What mechanisms ask when they plan a round
 
-    def _laplace(self, ballot: Ballot) -> Protocol[Any]:
-        return CentralLaplace(ballot=ballot, neighbours=self.neighbours, epsilon=self._laplace_epsilon(ballot))
-
-    def _permute_and_flip(self, ballot: Ballot) -> Protocol[Any]:
-        return CentralPermuteAndFlip(ballot=ballot, neighbours=self.neighbours, epsilon=self._pure_epsilon())
-
-    def _matching(self, ballot: Ballot) -> Protocol[Any]:
-        return CentralMatching(ballot=ballot, neighbours=self.neighbours, epsilon=self._pure_epsilon())
-
-    def _gaussian(self, ballot: Ballot) -> Protocol[Any]:
+    def laplace_epsilon(self, ballot: Ballot) -> Fraction:
+        """A round's pure epsilon, for discrete Laplace noise on all cells."""
         cells = ballot.cells_changed(self.neighbours)
-        sigma2 = calibrate(lambda noise: [DiscreteGaussianTally(noise, cells)] * self.rounds, self.epsilon, self.delta)
-        return CentralGaussian(ballot=ballot, neighbours=self.neighbours, rho=cells / (2 * sigma2), delta=self.delta)
+        return cells / self._least_scale(lambda scale: DiscreteLaplaceTally(scale, cells), cells)
 
-    def _distributed(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        return DistributedLaplace(
-            ballot=ballot,
-            epsilon=self._laplace_epsilon(ballot),
-            survivors=self.parties,
-            parties=self.parties,
-            largest_count=num_records,
-            neighbours=self.neighbours,
-        )
+    def pure_epsilon(self) -> Fraction:
+        """A round's epsilon, for a mechanism of which nothing else is known."""
+        return 1 / self._least_scale(lambda scale: Pure(1 / scale), 1)
 
-    def _local(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        if self.mechanism == QUESTIONS:
-            return Questions(ballot=ballot, epsilon=self._pure_epsilon())
-        return choose(ballot, self._pure_epsilon(), self.mechanism).mechanism
-
-    def _shuffle(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        share = {"epsilon": self.epsilon / self.rounds, "delta": self.delta / self.rounds, "senders": num_records}
-        multi = ShuffleMulti(ballot=ballot, neighbours=self.neighbours, **share)  # type: ignore[arg-type]
-        if self.mechanism == MULTI_MESSAGE:
-            return multi
-        if self.neighbours is not Neighbours.REPLACE:
-            raise InvalidInput(
-                f"one message per sender tells how many senders there are: neighbours must be replace, or mechanism "
-                f"{MULTI_MESSAGE!r}, got {self.neighbours}"
-            )
-        single = ShuffleSingle(ballot=ballot, mechanism=self.mechanism, **share)  # type: ignore[arg-type]
-        if self.mechanism != AUTO or multi.expected_messages > MOST_MESSAGES:
-            return single
-        return min(single, multi, key=lambda protocol: protocol.noise_std(num_records))
-
-    def _laplace_epsilon(self, ballot: Ballot) -> Fraction:
-        cells = ballot.cells_changed(self.neighbours)
-        return cells / self._least_noise(lambda noise: DiscreteLaplaceTally(noise, cells), cells)
-
-    def _pure_epsilon(self) -> Fraction:
-        return 1 / self._least_noise(lambda noise: Pure(1 / noise), 1)
-
-    def _least_noise(self, event: Callable[[Fraction], Event], loss: int) -> Fraction:
-        """The least noise x with which `rounds` times event(x), each of pure epsilon loss / x, fit the budget."""
+    def _least_scale(self, event: Callable[[Fraction], Event], loss: int) -> Fraction:
+        """The least x with which `rounds` times event(x), each of pure epsilon loss / x, fit the budget."""
         exactly = Fraction(loss * self.rounds) / self.epsilon
         if self.delta == 0:
             return exactly
-        return min(exactly, calibrate(lambda noise: [event(noise)] * self.rounds, self.epsilon, self.delta))
+        return min(exactly, calibrate(lambda scale: [event(scale)] * self.rounds, self.epsilon, self.delta))
+
+    def _candidates(self, ballot: Ballot, num_records: int) -> list[Protocol[Any]]:
+        able = [
+            kind.planned(self, ballot, num_records)
+            for kind in self._serving()
+            if self.mechanism != AUTO or kind.automatic(self, ballot, num_records)
+        ]
+        if not able:
+            raise InvalidInput(f"no mechanism of {self.trust} trust is chosen for this ballot: name one as mechanism")
+        return able
+
+    def _wanted(self) -> list[type[Protocol[Any]]]:
+        return kinds(self.trust) if self.mechanism == AUTO else [kind_named(self.trust, self.mechanism)]
+
+    def _serving(self) -> list[type[Protocol[Any]]]:
+        """The mechanisms asked for that can keep these terms."""
+        serving = []
+        for kind in self._wanted():
+            try:
+                kind.serve(self)
+            except InvalidInput:
+                continue
+            serving.append(kind)
+        return serving

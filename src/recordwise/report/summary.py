@@ -18,9 +18,9 @@ from recordwise.distiller import PrivateDistiller, Round
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
+from recordwise.protocols.release import Tally
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
-from recordwise.tally import Tally
 
 SCHEMA = 1
 SIMULATED = "All parties were played by one process here: whoever ran it could see every vote."

@@ -1,36 +1,33 @@
-"""The automatic choice, clients with several records, and labels at the end of it all."""
+"""The automatic choice, and labels at the end of it all."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_coins import every_vote, exact_law, largest_ratio
 
 from recordwise.errors import InvalidInput
 from recordwise.labels import decode
-from recordwise.privacy.guarantee import Unit, exact
-from recordwise.privacy.noise import SeededNoise, SystemNoise
-from recordwise.protocols.local import (
-    Collision,
-    Concatenation,
-    RandomizedResponse,
-    Separation,
-    SubsetSelection,
-    answer_for_every_record,
-    answer_for_one_record,
-    choose,
-    client_cost,
-    sampled_guarantee,
-    several,
-)
-from recordwise.protocols.local.choose import AS_GOOD
-from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.privacy.guarantee import exact
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.choose import AS_GOOD
+from recordwise.protocols.local import Collision, Concatenation, Separation, SubsetSelection, mechanisms
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.terms import Terms
 from recordwise.streams import stream
 from recordwise.votes.ballot import Ballot, Votes
+
+
+def local(epsilon: Fraction | float, mechanism: str = "auto") -> Terms:
+    return Terms(epsilon=exact(epsilon), trust="local", mechanism=mechanism)  # type: ignore[arg-type]
+
+
+def choose(ballot: Ballot, epsilon: Fraction | float, mechanism: str = "auto") -> Protocol[Any]:
+    return local(epsilon, mechanism).protocols(ballot, 1)[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -46,20 +43,21 @@ def test_the_choice_has_the_least_variance_and_is_never_concatenation(
 ) -> None:
     ballot = Ballot(num_queries=s, num_classes=classes, votes_per_record=k, labels_per_record=r)
     choice = choose(ballot, epsilon)
-    assert not isinstance(choice.mechanism, Concatenation)
+    assert not isinstance(choice, Concatenation | Separation)
     rivals = [
         kind(ballot=ballot, epsilon=epsilon)
-        for kind in MECHANISMS.values()
+        for kind in mechanisms().values()
         if kind is not SubsetSelection or k * r == 1
     ]
-    assert choice.mechanism.mean_variance <= AS_GOOD * min(rival.mean_variance for rival in rivals)
-    assert choice.reason.startswith(choice.mechanism.name)
-    assert "\n" not in choice.reason
+    assert choice.mean_variance <= AS_GOOD**2 * min(rival.mean_variance for rival in rivals)
+    reason = local(epsilon).reason(ballot, 1)
+    assert reason.startswith(choice.name)
+    assert "\n" not in reason
 
 
 def test_the_choice_moves_with_the_parameters() -> None:
     def name(epsilon: float, **ballot: int) -> str:
-        return choose(Ballot(**ballot), epsilon).mechanism.name
+        return choose(Ballot(**ballot), epsilon).name
 
     assert name(0.4, num_queries=10, num_classes=10) == "subset-selection"
     assert name(0.4, num_queries=100, num_classes=50) == "unary-encoding"
@@ -69,57 +67,17 @@ def test_the_choice_moves_with_the_parameters() -> None:
 
 
 def test_the_reason_names_the_numbers() -> None:
-    reason = choose(Ballot(num_queries=10, num_classes=10), 0.4).reason
-    assert "epsilon 0.4, k = 1, r = 1, s = 10, C = 10: 24.18 (13 bytes)" in reason
-    assert "randomized-response 24.92 (13)" in reason
+    reason = local(0.4).reason(Ballot(num_queries=10, num_classes=10), 1)
+    assert reason.startswith("subset-selection (std 4.917, 13 bytes) has the least noise; the others: ")
+    assert "randomized-response (std 4.992, 13 bytes)" in reason
 
 
 def test_a_mechanism_can_be_asked_for_by_name_and_only_by_its_name() -> None:
     ballot = Ballot(num_queries=4, num_classes=3)
-    for name, kind in MECHANISMS.items():
-        assert type(choose(ballot, 1.0, name).mechanism) is kind
-    with pytest.raises(InvalidInput, match="mechanism must be one of"):
+    for name, kind in mechanisms().items():
+        assert type(choose(ballot, 1.0, name)) is kind
+    with pytest.raises(InvalidInput, match="mechanism under local trust must be one of auto, randomized-response"):
         choose(ballot, 1.0, "magic")
-
-
-def two_records() -> Votes:
-    ballot = Ballot(num_queries=3, num_classes=1)
-    return Votes(ballot, np.array([[0], [2]], np.int32), np.array([[0], [0]], np.int32))
-
-
-def test_answering_for_every_record_costs_the_client_the_sum() -> None:
-    votes = two_records()
-    mechanism = Collision(ballot=votes.ballot, epsilon=Fraction(1, 2))
-    assert len(answer_for_every_record(mechanism, votes, SystemNoise())) == 2
-    assert mechanism.guarantee.unit is Unit.RECORD
-    cost = client_cost(mechanism, most_records=4)
-    assert (cost.epsilon, cost.unit) == (2, Unit.CLIENT)
-    assert "replacing everything one client holds" in str(cost)
-
-
-def test_answering_for_one_record_protects_the_whole_client() -> None:
-    """The law of a client's message, whatever it holds, against that of any other client."""
-    votes = two_records()
-    mechanism = RandomizedResponse(ballot=votes.ballot, epsilon=Fraction(1))
-    assert sampled_guarantee(mechanism).unit is Unit.CLIENT
-    assert sampled_guarantee(mechanism).epsilon == 1
-    none = Votes(votes.ballot, votes.queries[:0], votes.labels[:0])
-    laws = []
-    for held in (votes, none, *every_vote(votes.ballot)):
-
-        def run(held: Votes = held) -> bytes:
-            with pytest.MonkeyPatch.context() as patch:
-                from recordwise.protocols.local import channel
-
-                patch.setattr(several, "uniform_below", channel.uniform_below)  # the walker's
-                return answer_for_one_record(mechanism, held, SystemNoise()).bodies.tobytes()
-
-        laws.append(exact_law(run))
-    assert 0.99 * np.e <= largest_ratio(laws) <= np.e * (1 + 1e-12)
-    halves = [exact_law(lambda v=v: mechanism.randomize(v, None).tobytes()) for v in every_vote(votes.ballot)]  # type: ignore
-    singles = [law for law, v in zip(halves, every_vote(votes.ballot), strict=True) if v.counts().sum() == 1]
-    for message, chance in laws[0].items():  # records 0 and 2, each half of the time
-        assert float(chance) == pytest.approx(float((singles[0][message] + singles[2][message]) / 2))
 
 
 def label_accuracy(ballot: Ballot, seed: int, purity: float = 0.86, records: int = 30_000) -> tuple[float, float]:
@@ -129,7 +87,7 @@ def label_accuracy(ballot: Ballot, seed: int, purity: float = 0.86, records: int
     strays = (clusters + rng.integers(1, 10, records)) % 10
     labels = np.where(rng.random(records) < purity, clusters, strays)
     votes = Votes(ballot, clusters[:, None].astype(np.int32), labels[:, None].astype(np.int32))
-    mechanism = choose(ballot, Fraction(2, 5)).mechanism
+    mechanism = choose(ballot, Fraction(2, 5))
     noise = SeededNoise(seed)
     tally = mechanism.server([mechanism.client(votes, noise)], noise)
     share = votes.counts() / votes.counts().sum(axis=1, keepdims=True)

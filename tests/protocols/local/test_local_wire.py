@@ -27,7 +27,8 @@ from recordwise.protocols.local import (
     pack,
     unpack,
 )
-from recordwise.protocols.local.parameters import MECHANISMS, digest, from_json, to_json
+from recordwise.protocols.local.mechanism import mechanisms
+from recordwise.protocols.local.parameters import digest, from_json, to_json
 from recordwise.votes.ballot import Ballot, Votes
 
 BALLOT = Ballot(num_queries=3, num_classes=3)
@@ -180,13 +181,13 @@ def test_the_server_needs_parameters_and_bytes_alone(kind: type[LocalMechanism],
 
 
 @given(
-    name=st.sampled_from(sorted(MECHANISMS)),
+    name=st.sampled_from(sorted(mechanisms())),
     epsilon=st.fractions(Fraction(1, 100), 8),
     queries=st.integers(1, 50),
     classes=st.integers(1, 50),
 )
 def test_parameters_survive_their_file(name: str, epsilon: Fraction, queries: int, classes: int) -> None:
-    mechanism = MECHANISMS[name](ballot=Ballot(num_queries=queries, num_classes=classes), epsilon=epsilon)
+    mechanism = mechanisms()[name](ballot=Ballot(num_queries=queries, num_classes=classes), epsilon=epsilon)
     back = from_json(to_json(mechanism))
     assert back == mechanism
     assert digest(back) == digest(mechanism)

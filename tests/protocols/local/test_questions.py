@@ -26,10 +26,9 @@ from recordwise.privacy.noise import SeededNoise, SystemNoise, exp
 from recordwise.protocols.local import Questions, Respondents
 from recordwise.protocols.local.assignments import SHARES, Answered, _left, anywhere, next_sets, walked
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.protocols.packed import pack, unpack
+from recordwise.protocols.release import Assigned, pack, unpack
 from recordwise.protocols.terms import Terms
 from recordwise.streams import stream
-from recordwise.tally import Assigned
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -250,18 +249,18 @@ def test_a_release_is_one_class_each_with_probabilities_and_says_whether_it_was_
     honest = protocol.server([protocol.client(part, SystemNoise()) for part in parts], SystemNoise())
     assert honest.guarantee == protocol.guarantee
     assert sorted(honest.chosen.tolist()) == [0, 1, 2]
-    np.testing.assert_allclose(honest.chances.sum(axis=0), 1)
-    np.testing.assert_allclose(honest.chances.sum(axis=1), 1)
+    np.testing.assert_allclose(honest.probabilities.sum(axis=0), 1)
+    np.testing.assert_allclose(honest.probabilities.sum(axis=1), 1)
     for client, server in ((SeededNoise(0), SystemNoise()), (SystemNoise(), SeededNoise(0))):
         assert not protocol.server([protocol.client(votes, client)], server).guarantee.private
     again = unpack(pack(honest))
     assert isinstance(again, Assigned)
     assert (again.ballot, again.guarantee, again.purity) == (honest.ballot, honest.guarantee, honest.purity)
     np.testing.assert_array_equal(again.chosen, honest.chosen)
-    np.testing.assert_array_equal(again.chances, honest.chances)
+    np.testing.assert_array_equal(again.probabilities, honest.probabilities)
     labels = decode(again, sizes=np.ones(3), graph=None)
     np.testing.assert_array_equal(labels.hard, honest.chosen)
-    np.testing.assert_array_equal(labels.confidence, honest.chances[np.arange(3), honest.chosen])
+    np.testing.assert_array_equal(labels.confidence, honest.probabilities[np.arange(3), honest.chosen])
     np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
     with pytest.raises(InvalidInput, match="decoder must be 'auto' or 'assignment', got 'field'"):
         decode(again, sizes=np.ones(3), graph=None, decoder="field")
@@ -270,7 +269,7 @@ def test_a_release_is_one_class_each_with_probabilities_and_says_whether_it_was_
 def test_a_replayable_run_is_replayed() -> None:
     protocol, votes = Questions(ballot=THREE, epsilon=1), some_votes(THREE, 50)
     one, other = (protocol.server([protocol.client(votes, noise)], noise) for noise in (SeededNoise(3), SeededNoise(3)))
-    np.testing.assert_array_equal(one.chances, other.chances)
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
 
 
 @pytest.mark.parametrize("sizes", [(0.25, 0.25, 0.25, 0.25), (0.1, 0.2, 0.3, 0.4)], ids=["equal", "unequal"])
@@ -289,7 +288,7 @@ def test_the_sampled_posterior_is_the_enumerated_one(sizes: tuple[float, ...]) -
     wanted = np.zeros((size, size))
     for assignment, weight in zip(every, weights / weights.sum(), strict=True):
         wanted[np.arange(size), assignment] += weight
-    found = walked(anywhere(size, rng), answered, 20_000, rng).chances
+    found = walked(anywhere(size, rng), answered, 20_000, rng).probabilities
     assert np.abs(wanted - 1 / size).max() > 0.1  # the answers do say something
     np.testing.assert_allclose(found, wanted, atol=0.03)
 
@@ -391,7 +390,7 @@ def test_the_smallest_and_the_surest_runs_end_well(size: int, records: int, epsi
     protocol = Questions(ballot=ballot, epsilon=epsilon)
     found = protocol.server([protocol.client(some_votes(ballot, records), SystemNoise())], SystemNoise())
     assert sorted(found.chosen.tolist()) == list(range(size))
-    assert np.isfinite(found.chances).all()
+    assert np.isfinite(found.probabilities).all()
 
 
 def test_what_it_promises_follows_from_its_budget() -> None:

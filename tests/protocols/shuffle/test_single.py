@@ -12,9 +12,8 @@ from recordwise.privacy.events import Approximate
 from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import Answers, Collision
-from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.protocols.local.mechanism import mechanisms
 from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.shuffle.single import amplifiable
 from recordwise.votes.ballot import Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -34,7 +33,7 @@ def votes(count: int, ballot: Ballot = BALLOT) -> Votes:
     return Votes(ballot, queries.astype(np.int32), labels.astype(np.int32))
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", mechanisms())
 @pytest.mark.parametrize("cells", [(1, 1), (2, 1), (2, 2)])
 def test_every_mechanism_meets_the_central_target(name: str, cells: tuple[int, int]) -> None:
     if name == "subset-selection" and cells != (1, 1):
@@ -45,7 +44,7 @@ def test_every_mechanism_meets_the_central_target(name: str, cells: tuple[int, i
     asked = protocol(ballot=ballot, mechanism=name)
     assert asked.local.name == name
     assert asked.epsilon0 > asked.epsilon
-    tells = amplifiable(type(asked.local), ballot)
+    tells = type(asked.local).tells(ballot)
     spent = variation_ratio(asked.senders, float(asked.epsilon0), float(asked.delta), tells).upper
     assert spent <= 0.5 * (1 + 1e-4)
     assert spent > 0.49, "and little stays unused"
@@ -56,7 +55,7 @@ def test_the_accountant_is_told_the_mechanisms_own_parameters() -> None:
     local = asked.local
     assert isinstance(local, Collision)
     buckets, e = local.channel.buckets, float(np.exp(float(local.epsilon)))
-    told = amplifiable(Collision, BALLOT)(float(local.epsilon)).beta
+    told = Collision.tells(BALLOT)(float(local.epsilon)).beta
     assert told == pytest.approx((1 - 1 / buckets) * (e - 1) / (e + buckets - 1))
     # That two cells collide with probability at least 1/l is what the factor 1 - 1/l rests on.
     sizes = local.channel.family.size(np.arange(buckets)) / local.channel.family.prime
@@ -67,7 +66,7 @@ def test_the_accountant_is_told_the_mechanisms_own_parameters() -> None:
 
 def test_auto_takes_the_least_noise_after_amplification() -> None:
     best = protocol()
-    spreads = [protocol(mechanism=name).noise_std(3000) for name in MECHANISMS]
+    spreads = [protocol(mechanism=name).noise_std(3000) for name in mechanisms()]
     assert best.noise_std(3000) <= 1.006 * min(spreads)
 
 

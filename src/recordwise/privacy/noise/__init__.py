@@ -2,6 +2,7 @@
 
 from recordwise.privacy.noise.choice import permute_and_flip
 from recordwise.privacy.noise.coins import bernoulli, bernoulli_exp
+from recordwise.privacy.noise.estimates import SumOfEstimates
 from recordwise.privacy.noise.gaussian import DiscreteGaussian
 from recordwise.privacy.noise.integers import permutation, uniform_below
 from recordwise.privacy.noise.laplace import DiscreteLaplace
@@ -23,6 +24,7 @@ __all__ = [
     "PolyaDifference",
     "Real",
     "SeededNoise",
+    "SumOfEstimates",
     "SystemNoise",
     "bernoulli",
     "bernoulli_exp",

@@ -1,27 +1,19 @@
 """Local trust: mechanisms, their choice, and their messages."""
 
 from recordwise.protocols.local.answers import Answers
-from recordwise.protocols.local.choose import Choice, choose
 from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.local.concatenation import Concatenation
 from recordwise.protocols.local.matching import Engine
-from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.protocols.local.questions import Questions, Respondents
 from recordwise.protocols.local.randomized_response import RandomizedResponse
 from recordwise.protocols.local.separation import Separation
-from recordwise.protocols.local.several import (
-    answer_for_every_record,
-    answer_for_one_record,
-    client_cost,
-    sampled_guarantee,
-)
 from recordwise.protocols.local.subset_selection import SubsetSelection
 from recordwise.protocols.local.unary_encoding import UnaryEncoding
 from recordwise.protocols.local.wire import Inbox, pack, unpack
 
 __all__ = [
     "Answers",
-    "Choice",
     "Collision",
     "Concatenation",
     "Engine",
@@ -33,11 +25,7 @@ __all__ = [
     "Separation",
     "SubsetSelection",
     "UnaryEncoding",
-    "answer_for_every_record",
-    "answer_for_one_record",
-    "choose",
-    "client_cost",
+    "mechanisms",
     "pack",
-    "sampled_guarantee",
     "unpack",
 ]

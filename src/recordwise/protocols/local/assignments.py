@@ -71,21 +71,21 @@ class Walk:
     Attributes:
       assignments: (CHAINS, C) the class of each query, where the chains stand.
       shares: (CHAINS,) where they stand in SHARES.
-      chances: (C, C) how often each query had each class in the second half of the walk.
+      probabilities: (C, C) how often each query had each class in the second half of the walk.
       share: The mean share in the second half of the walk.
     """
 
     assignments: Ints
     shares: Ints
-    chances: Floats
+    probabilities: Floats
     share: float
 
     @property
     def best(self) -> Ints:
-        """(C,) the assignment with the most pairs right, as far as it is known: the Hungarian one of the chances."""
+        """(C,) the assignment with the most expected pairs right: the Hungarian one of the probabilities."""
         from scipy.optimize import linear_sum_assignment
 
-        return np.asarray(linear_sum_assignment(self.chances, maximize=True)[1], dtype=np.int64)
+        return np.asarray(linear_sum_assignment(self.probabilities, maximize=True)[1], dtype=np.int64)
 
 
 def anywhere(num_classes: int, rng: np.random.Generator) -> Walk:

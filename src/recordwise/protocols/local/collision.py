@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,14 @@ from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
 from recordwise.protocols.local.matching import Engine, count_matches
 from recordwise.protocols.local.mechanism import LocalMechanism
-from recordwise.votes.ballot import Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Collision(LocalMechanism):
     """One `Channel` over the s·C cells: the best mechanism for many cells and several votes per record.
@@ -28,6 +34,18 @@ class Collision(LocalMechanism):
     """
 
     name: ClassVar[str] = "collision"
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        from recordwise.privacy.amplification.mechanisms import collision
+
+        cells = ballot.cells_per_record
+
+        def buckets(epsilon0: float) -> int:
+            return cls(ballot=ballot, epsilon=Fraction(epsilon0)).channel.buckets
+
+        # Its hash values at two cells are independent, so two cells collide with probability sum of p² >= 1/l.
+        return collision(cells, buckets, collisions_counted=cells == 1)
 
     @cached_property
     def channel(self) -> Channel:

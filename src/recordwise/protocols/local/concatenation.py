@@ -3,7 +3,7 @@
 The paper multiplies the two estimates as if they were independent. They share one report: a query and a class of the
 same record are both hit only if they collide, so a *true* cell's product has mean -q / (p - q), p = e^eps / Omega and
 q = 1 / l, instead of 1: slightly *below* that of a false cell, which is 0. Dividing by this known constant repairs the
-mean, at a price in variance that does not pay. It is here to be compared with, and `choose` never picks it.
+mean, at a price in variance that does not pay. It is here to be compared with, and "auto" never takes it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from recordwise.protocols.local.channel import Channel, best_buckets, growth
 from recordwise.protocols.local.matching import Engine
 from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.local.separation import estimates
-from recordwise.votes.ballot import NOBODY, Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Concatenation(LocalMechanism):
     """One `Channel` over s + C points of which a record sends k + r.
@@ -35,6 +37,10 @@ class Concatenation(LocalMechanism):
     """
 
     name: ClassVar[str] = "concatenation"
+
+    @classmethod
+    def chosen_for(cls, ballot: Ballot) -> bool:
+        return False  # another is always better
 
     @cached_property
     def channel(self) -> Channel:

@@ -12,21 +12,25 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import ProtocolFault, positive
+from recordwise.errors import InvalidInput, ProtocolFault, positive
 from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
-from recordwise.privacy.noise import Noise
+from recordwise.privacy.noise import Noise, SumOfEstimates
 from recordwise.protocols.local.answers import Answers
-from recordwise.protocols.local.law import SumOfEstimates
 from recordwise.protocols.local.matching import Engine
 from recordwise.protocols.protocol import Protocol
-from recordwise.tally import Tally
+from recordwise.protocols.registry import kinds
+from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
+    from recordwise.protocols.terms import Terms
 
 VALUES = 1 << 22  # cells randomized or decoded at a time: memory stays bounded whatever n is
 ROWS = 1 << 17  # messages decoded at a time
@@ -43,13 +47,38 @@ class LocalMechanism(Protocol[Answers]):
       - a record that abstains sends a message all the same, and one that looks like any other.
     """
 
-    name: ClassVar[str]
+    trust: ClassVar[Trust] = Trust.LOCAL
     ballot: Ballot
     epsilon: Fraction
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         positive(epsilon=self.epsilon)
+
+    @classmethod
+    def serve(cls, terms: Terms) -> None:
+        super().serve(terms)
+        check_replace(terms)
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> Self:
+        return cls(ballot=ballot, epsilon=terms.pure_epsilon())
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        return cls.chosen_for(ballot)
+
+    @classmethod
+    def chosen_for(cls, ballot: Ballot) -> bool:
+        """Whether "auto" considers it on this ballot, under local and shuffle trust."""
+        return True
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        """What one message can tell, as a function of epsilon0, for the accountants of shuffling."""
+        from recordwise.privacy.amplification.mechanisms import any_mechanism
+
+        return any_mechanism
 
     @property
     @abstractmethod
@@ -121,8 +150,7 @@ class LocalMechanism(Protocol[Answers]):
         return self.law(num_records).std
 
     def client(self, votes: Votes, noise: Noise) -> Answers:
-        if votes.ballot != self.ballot:
-            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        self.check_ballot(votes)
         bodies = np.empty((len(votes), self.message_size), dtype=np.uint8)
         for part in _parts(len(votes), max(1, min(ROWS, VALUES // (8 * self.message_size)))):
             some = Votes(self.ballot, votes.queries[part], votes.labels[part])
@@ -164,6 +192,20 @@ class LocalMechanism(Protocol[Answers]):
         with ThreadPoolExecutor(_cores()) as pool:  # array operations let other threads run
             parts = pool.map(decode, _parts(len(bodies), rows))
             return sum(parts, np.zeros((self.ballot.num_queries, self.ballot.num_classes)))
+
+
+def mechanisms() -> dict[str, type[LocalMechanism]]:
+    """The mechanisms that send one message per record, by name: under local trust, and shuffled."""
+    return {kind.name: kind for kind in kinds(Trust.LOCAL) if issubclass(kind, LocalMechanism)}
+
+
+def check_replace(terms: Terms) -> None:
+    """Refuse neighbours that differ in the number of messages."""
+    if terms.neighbours is not Neighbours.REPLACE:
+        raise InvalidInput(
+            f"local trust hides what a record says, not that it sent a message: neighbours must be replace, "
+            f"got {terms.neighbours}"
+        )
 
 
 def _parts(total: int, step: int) -> Iterator[slice]:

@@ -6,29 +6,11 @@ import hashlib
 import json
 
 from recordwise.errors import InvalidInput
-from recordwise.protocols.local.collision import Collision
-from recordwise.protocols.local.concatenation import Concatenation
-from recordwise.protocols.local.mechanism import LocalMechanism
-from recordwise.protocols.local.randomized_response import RandomizedResponse
-from recordwise.protocols.local.separation import Separation
-from recordwise.protocols.local.subset_selection import SubsetSelection
-from recordwise.protocols.local.unary_encoding import UnaryEncoding
+from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.votes.ballot import Ballot
 
 FORMAT = "recordwise-local-1"  # changes whenever the same parameters would mean another message
 DIGEST_BYTES = 8
-
-MECHANISMS: dict[str, type[LocalMechanism]] = {
-    kind.name: kind
-    for kind in (RandomizedResponse, UnaryEncoding, Collision, SubsetSelection, Separation, Concatenation)
-}
-
-
-def kind_named(name: str) -> type[LocalMechanism]:
-    """The mechanism of that name."""
-    if name not in MECHANISMS:
-        raise InvalidInput(f"mechanism must be one of {tuple(MECHANISMS)}, got {name!r}")
-    return MECHANISMS[name]
 
 
 def to_json(mechanism: LocalMechanism) -> str:
@@ -43,7 +25,7 @@ def from_json(text: str | bytes) -> LocalMechanism:
         record = json.loads(text)
         if record.pop("format") != FORMAT:
             raise InvalidInput(f"parameters must have the format {FORMAT}, got {text!r}")
-        kind = MECHANISMS[record.pop("mechanism")]
+        kind = mechanisms()[record.pop("mechanism")]
         epsilon = str(record.pop("epsilon"))
         return kind(epsilon=epsilon, ballot=Ballot(**record))  # type: ignore[arg-type]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,15 @@ from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exa
 from recordwise.privacy.noise import Noise, bernoulli, exp
 from recordwise.protocols.local.assignments import Answered, anywhere, next_sets, walked
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.protocols.protocol import Protocol, one_query_per_class
+from recordwise.protocols.local.mechanism import check_replace
+from recordwise.protocols.protocol import Protocol, check_one_query_per_class
+from recordwise.protocols.registry import register
+from recordwise.protocols.release import Assigned
 from recordwise.streams import stream
-from recordwise.tally import Assigned
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
 
 MOST_CLASSES = 20  # with more the walk loses its way, and one-shot mechanisms find more
 STEPS, LAST_STEPS = 10, 100  # per class: of the walk after each wave, and after the last one
@@ -94,6 +99,7 @@ class Respondents:
         self._answered[rows] = True
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Questions(Protocol[Respondents]):
     """One class per query, all different, from one noisy bit per record, asked in waves; s = C, k = r = 1.
@@ -113,6 +119,9 @@ class Questions(Protocol[Respondents]):
     """
 
     name: ClassVar[str] = "questions"
+    trust: ClassVar[Trust] = Trust.LOCAL
+    one_query_per_class: ClassVar[bool] = True
+    one_vote: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
     waves: int = 32
@@ -125,11 +134,20 @@ class Questions(Protocol[Respondents]):
         whole(waves=self.waves, questions=self.questions)
         if self.ballot.cells_per_record != 1:
             raise InvalidInput(f"questions are about one vote, so k·r must be 1, got {self.ballot.cells_per_record}")
-        one_query_per_class(self.name, self.ballot, MOST_CLASSES)
+        check_one_query_per_class(self.name, self.ballot, MOST_CLASSES)
         if self.sizes is not None and (len(self.sizes) != self.ballot.num_queries or min(self.sizes) < 0):
             raise InvalidInput(f"sizes must be {self.ballot.num_queries} counts >= 0, got {self.sizes}")
 
-    def knowing(self, sizes: Ints) -> Questions:
+    @classmethod
+    def serve(cls, terms: Terms) -> None:
+        super().serve(terms)
+        check_replace(terms)
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> Questions:
+        return cls(ballot=ballot, epsilon=terms.pure_epsilon())
+
+    def informed(self, sizes: Ints) -> Questions:
         return replace(self, sizes=tuple(sizes.tolist()))
 
     @cached_property
@@ -156,9 +174,18 @@ class Questions(Protocol[Respondents]):
         return math.sqrt(num_records * self.indicator.variance(voted=True))
 
     def client(self, votes: Votes, noise: Noise) -> Respondents:
-        if votes.ballot != self.ballot:
-            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        self.check_ballot(votes)
         return Respondents(votes, self.indicator, noise)
+
+    def blank(self) -> Assigned:
+        size = self.ballot.num_classes
+        return Assigned(self.ballot, self.guarantee, np.arange(size), np.full((size, size), 1 / size), 1 / size)
+
+    def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Assigned:
+        """Records that cast these counts are asked one by one: answers settle an assignment, which has no law."""
+        queries, labels = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), self.ballot.num_classes)
+        votes = Votes(self.ballot, queries[:, None].astype(np.int32), labels[:, None].astype(np.int32))
+        return self.server([self.client(votes, noise)], noise)
 
     def server(self, messages: Iterable[Respondents], noise: Noise) -> Assigned:
         """The assignment; `noise` only seeds the public randomness, and a replayable one marks the release."""
@@ -179,7 +206,7 @@ class Questions(Protocol[Respondents]):
             answered = answered.joined(sets, yes, asked)
             walk = walked(walk, answered, size * (STEPS if wave < self.waves else LAST_STEPS), rng)
         promise = replace(self.guarantee, private=noise.private and all(client.private for client in clients))
-        return Assigned(self.ballot, promise, walk.best, walk.chances, walk.share + (1 - walk.share) / size)
+        return Assigned(self.ballot, promise, walk.best, walk.probabilities, walk.share + (1 - walk.share) / size)
 
 
 def _ask(clients: list[Respondents], turn: Ints, sets: Bools, which: Ints) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 from recordwise.privacy.noise import Noise, exp
 from recordwise.protocols.local.bits import BitMechanism, independent_bits
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.votes.ballot import Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(BitMechanism):
     """Flips each of the s·C bits with probability 1 / (e^(epsilon / 2c) + 1), c = k·r.
@@ -25,6 +30,12 @@ class RandomizedResponse(BitMechanism):
     """
 
     name: ClassVar[str] = "randomized-response"
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        from recordwise.privacy.amplification.mechanisms import randomized_response
+
+        return randomized_response(ballot.cells_per_record)
 
     @cached_property
     def indicator(self) -> Indicator:

@@ -7,9 +7,11 @@ which is four times as much; at a small epsilon it is far worse. It is here to b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,14 @@ from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
 from recordwise.protocols.local.matching import Engine, matches
 from recordwise.protocols.local.mechanism import LocalMechanism
-from recordwise.votes.ballot import Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Separation(LocalMechanism):
     """Two Collision messages at epsilon / 2 each.
@@ -31,6 +38,24 @@ class Separation(LocalMechanism):
     """
 
     name: ClassVar[str] = "separation"
+
+    @classmethod
+    def chosen_for(cls, ballot: Ballot) -> bool:
+        return False  # another is always better
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        from recordwise.privacy.amplification.mechanisms import collision, together
+
+        def buckets(index: int) -> Callable[[float], int]:
+            """Of one half, asked for by that half's epsilon."""
+            return lambda half: cls(ballot=ballot, epsilon=Fraction(2 * half)).channels[index].buckets
+
+        widths = (ballot.votes_per_record, ballot.labels_per_record)
+        queries, classes = (
+            collision(width, buckets(index), collisions_counted=width == 1) for index, width in enumerate(widths)
+        )
+        return together(queries, classes)
 
     @cached_property
     def channels(self) -> tuple[Channel, Channel]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,14 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.noise import Noise, Real, bernoulli, exp, uniform_below
 from recordwise.protocols.local.bits import BitMechanism
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.votes.ballot import NOBODY, Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import NOBODY, Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SubsetSelection(BitMechanism):
     """Sends `subset_size` of the s·C cells and one more, which stands for no vote.
@@ -28,11 +34,25 @@ class SubsetSelection(BitMechanism):
     """
 
     name: ClassVar[str] = "subset-selection"
+    one_vote: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ballot.cells_per_record != 1:
             raise InvalidInput(f"subset selection sends one vote, so k·r must be 1, got {self.ballot.cells_per_record}")
+
+    @classmethod
+    def chosen_for(cls, ballot: Ballot) -> bool:
+        return ballot.cells_per_record == 1
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        from recordwise.privacy.amplification.mechanisms import subset_selection
+
+        def subset_size(epsilon0: float) -> int:
+            return cls(ballot=ballot, epsilon=Fraction(epsilon0)).subset_size
+
+        return subset_selection(ballot.num_cells + 1, subset_size)
 
     @property
     def num_bits(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,14 @@ from recordwise.privacy.noise import Noise, exp
 from recordwise.privacy.noise.real import real
 from recordwise.protocols.local.bits import BitMechanism, independent_bits
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.votes.ballot import Votes
+from recordwise.protocols.registry import register
+from recordwise.votes.ballot import Ballot, Votes
+
+if TYPE_CHECKING:
+    from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class UnaryEncoding(BitMechanism):
     """Keeps a one with probability 1/2 and sets a zero with probability 1 / (e^(epsilon / c) + 1), c = k·r.
@@ -27,6 +32,12 @@ class UnaryEncoding(BitMechanism):
     """
 
     name: ClassVar[str] = "unary-encoding"
+
+    @classmethod
+    def tells(cls, ballot: Ballot) -> Amplifiable:
+        from recordwise.privacy.amplification.mechanisms import unary_encoding
+
+        return unary_encoding(ballot.cells_per_record)
 
     @cached_property
     def indicator(self) -> Indicator:

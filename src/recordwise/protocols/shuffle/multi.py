@@ -8,10 +8,12 @@ there are. `privacy.flood` says how much of it is needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +21,19 @@ from numpy.typing import NDArray
 from recordwise.errors import InvalidInput, ProtocolFault, positive, probability, whole
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.flood import Flood, calibrate_flood
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
 from recordwise.protocols.protocol import Protocol
-from recordwise.tally import Tally
+from recordwise.protocols.registry import register
+from recordwise.protocols.release import Tally
+from recordwise.protocols.shuffle.single import check_delta
 from recordwise.votes.ballot import Ballot, Votes
 
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
+
 MESSAGE_BYTES = 4
+MOST_MESSAGES = 100.0  # per sender: "auto" floods the shuffler no further than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,7 @@ class Increments:
         return f"Increments({len(self.codes):,} messages of {self.senders:,} senders)"
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class ShuffleMulti(Protocol[Increments]):
     """Counts by many small messages: nearly the error of central trust, without a trusted server.
@@ -65,6 +74,8 @@ class ShuffleMulti(Protocol[Increments]):
       flood_share: The part of epsilon spent on hiding the numbers of messages: less means less error and more messages.
     """
 
+    name: ClassVar[str] = "multi-message"
+    trust: ClassVar[Trust] = Trust.SHUFFLE
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction
@@ -73,6 +84,7 @@ class ShuffleMulti(Protocol[Increments]):
     neighbours: Neighbours = Neighbours.REPLACE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
         for name in ("epsilon", "delta", "flood_share"):
             object.__setattr__(self, name, exact(getattr(self, name)))
         positive(epsilon=self.epsilon)
@@ -80,6 +92,25 @@ class ShuffleMulti(Protocol[Increments]):
         whole(senders=self.senders)
         if not 2 * self.ballot.num_cells <= 2**32:
             raise InvalidInput(f"cells must be <= 2^31 to fit a message, got {self.ballot.num_cells:,}")
+
+    @classmethod
+    def serve(cls, terms: Terms) -> None:
+        super().serve(terms)
+        check_delta(terms)
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> ShuffleMulti:
+        return cls(
+            ballot=ballot,
+            epsilon=terms.epsilon / terms.rounds,
+            delta=terms.delta / terms.rounds,
+            senders=num_records,
+            neighbours=terms.neighbours,
+        )
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        return cls.planned(terms, ballot, num_records).expected_messages <= MOST_MESSAGES
 
     @property
     def _noise_epsilon(self) -> Fraction:
@@ -97,6 +128,10 @@ class ShuffleMulti(Protocol[Increments]):
         """Messages one sender sends on average: its votes, and its shares of noise and flood in every cell."""
         one_sign = NegativeBinomial(Fraction(1), 1 / self._noise_epsilon).mean + self.flood.mean
         return self.ballot.cells_per_record + 2 * self.ballot.num_cells * one_sign / self.senders
+
+    @property
+    def message_size(self) -> int:
+        return math.ceil(MESSAGE_BYTES * self.expected_messages)
 
     def law(self, num_senders: int) -> DiscreteLaplace | PolyaDifference:
         """The law of a cell's error when `num_senders` take part."""
@@ -124,8 +159,7 @@ class ShuffleMulti(Protocol[Increments]):
 
     def client(self, votes: Votes, noise: Noise) -> Increments:
         """The messages of the senders of these records: shapes add up, so they are drawn together."""
-        if votes.ballot != self.ballot:
-            raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
+        self.check_ballot(votes)
         if not len(votes):
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
         positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from recordwise.errors import InvalidInput, ProtocolFault, positive, probability, whole
-from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 from recordwise.privacy.amplification import largest_epsilon0
 from recordwise.privacy.amplification.clones import LEFT_OUT
-from recordwise.privacy.amplification.mechanisms import (
-    any_mechanism,
-    collision,
-    randomized_response,
-    subset_selection,
-    together,
-    unary_encoding,
-)
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
-from recordwise.privacy.noise import Noise, permutation
+from recordwise.privacy.noise import Noise, SumOfEstimates, permutation
+from recordwise.protocols.choose import least_noise
 from recordwise.protocols.local.answers import Answers
-from recordwise.protocols.local.choose import AS_GOOD, AUTO
-from recordwise.protocols.local.collision import Collision
-from recordwise.protocols.local.law import SumOfEstimates
-from recordwise.protocols.local.mechanism import LocalMechanism
-from recordwise.protocols.local.parameters import MECHANISMS
-from recordwise.protocols.local.randomized_response import RandomizedResponse
-from recordwise.protocols.local.separation import Separation
-from recordwise.protocols.local.subset_selection import SubsetSelection
-from recordwise.protocols.local.unary_encoding import UnaryEncoding
+from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.protocols.protocol import Protocol
-from recordwise.tally import Tally
+from recordwise.protocols.registry import AUTO, register
+from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
 
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
 
+
+@register
 @dataclass(frozen=True, kw_only=True)
 class ShuffleSingle(Protocol[Answers]):
     """One small message per record, anonymous in a crowd.
@@ -55,6 +45,8 @@ class ShuffleSingle(Protocol[Answers]):
       mechanism: A local mechanism's name, or "auto" for the least variance each can have after amplification.
     """
 
+    name: ClassVar[str] = "single-message"
+    trust: ClassVar[Trust] = Trust.SHUFFLE
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction
@@ -67,17 +59,56 @@ class ShuffleSingle(Protocol[Answers]):
         positive(epsilon=self.epsilon)
         probability(delta=self.delta)
         whole(senders=self.senders)
-        if self.mechanism not in (AUTO, *MECHANISMS):
-            raise InvalidInput(f"mechanism must be one of {[AUTO, *MECHANISMS]}, got {self.mechanism!r}")
+        if self.mechanism not in (AUTO, *mechanisms()):
+            raise InvalidInput(f"mechanism must be one of {[AUTO, *mechanisms()]}, got {self.mechanism!r}")
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(mechanisms())  # whatever sends one message per record can be shuffled
+
+    @classmethod
+    def serve(cls, terms: Terms) -> None:
+        super().serve(terms)
+        check_delta(terms)
+        if terms.neighbours is not Neighbours.REPLACE:
+            raise InvalidInput(
+                f"one message per sender tells how many senders there are: neighbours must be replace, or mechanism "
+                f"'multi-message', got {terms.neighbours}"
+            )
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> ShuffleSingle:
+        return cls(
+            ballot=ballot,
+            epsilon=terms.epsilon / terms.rounds,
+            delta=terms.delta / terms.rounds,
+            senders=num_records,
+            mechanism=terms.mechanism,
+        )
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        return True
 
     @cached_property
     def local(self) -> LocalMechanism:
         """What every sender runs."""
-        kinds = _candidates(self.ballot) if self.mechanism == AUTO else [MECHANISMS[self.mechanism]]
+        known = mechanisms()
+        kinds = (
+            [kind for kind in known.values() if kind.chosen_for(self.ballot)]
+            if self.mechanism == AUTO
+            else [known[self.mechanism]]
+        )
         amplified = [_amplified(kind, self.ballot, self.epsilon, self.delta, self.senders) for kind in kinds]
-        least = min(candidate.mean_variance for candidate in amplified)
-        equals = [candidate for candidate in amplified if candidate.mean_variance <= AS_GOOD * least]
-        return min(equals, key=lambda candidate: candidate.message_size)
+        return least_noise(amplified, self.senders)
+
+    @property
+    def title(self) -> str:
+        return f"{self.local.name} at epsilon0 {float(self.epsilon0):.4g}, shuffled"
+
+    @property
+    def message_size(self) -> int:
+        return self.local.message_size
 
     @property
     def epsilon0(self) -> Fraction:
@@ -143,39 +174,10 @@ class ShuffleSingle(Protocol[Answers]):
         return Answers(bodies, private=private)
 
 
-def amplifiable(kind: type[LocalMechanism], ballot: Ballot) -> Amplifiable:
-    """What one message of a local mechanism can tell, as a function of epsilon0: for the accountants."""
-    cells, k, r = ballot.cells_per_record, ballot.votes_per_record, ballot.labels_per_record
-
-    def at(epsilon0: float) -> LocalMechanism:
-        return kind(ballot=ballot, epsilon=Fraction(epsilon0))
-
-    if kind is Collision:
-        # Its hash values at two cells are independent, so two cells collide with probability sum of p² >= 1/l.
-        return collision(cells, lambda e0: at(e0).channel.buckets, collisions_counted=cells == 1)  # type: ignore[attr-defined]
-    if kind is RandomizedResponse:
-        return randomized_response(cells)
-    if kind is UnaryEncoding:
-        return unary_encoding(cells)
-    if kind is SubsetSelection:
-        return subset_selection(ballot.num_cells + 1, lambda e0: at(e0).subset_size)  # type: ignore[attr-defined]
-    if kind is Separation:
-        queries, classes = (
-            collision(width, _half_buckets(at, index), collisions_counted=width == 1)
-            for index, width in enumerate((k, r))
-        )
-        return together(queries, classes)
-    return any_mechanism
-
-
-def _half_buckets(at: Callable[[float], LocalMechanism], index: int) -> Callable[[float], int]:
-    """Separation's numbers of buckets, asked for by the epsilon of one half."""
-    return lambda half: int(at(2 * half).channels[index].buckets)  # type: ignore[attr-defined]
-
-
-def _candidates(ballot: Ballot) -> list[type[LocalMechanism]]:
-    kinds: list[type[LocalMechanism]] = [RandomizedResponse, UnaryEncoding, Collision, Separation]
-    return [*kinds, SubsetSelection] if ballot.cells_per_record == 1 else kinds
+def check_delta(terms: Terms) -> None:
+    """Refuse pure terms: what hides in a crowd may, with a small probability, stand out."""
+    if terms.delta == 0:
+        raise InvalidInput("shuffle trust needs delta > 0, got 0")
 
 
 @lru_cache(maxsize=256)
@@ -184,7 +186,7 @@ def _amplified(
 ) -> LocalMechanism:
     """The mechanism at the largest epsilon0, to six digits, that is certified to meet the target."""
     target, slack = math.nextafter(float(epsilon), 0), math.nextafter(float(delta), 0)
-    tells = amplifiable(kind, ballot)
+    tells = kind.tells(ballot)
     epsilon0 = largest_epsilon0(target, slack, senders=senders, mechanism=tells)
     digits = 6 - math.ceil(math.log10(epsilon0))
     steps = math.floor(Fraction(epsilon0) * Fraction(10) ** digits)

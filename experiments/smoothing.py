@@ -1,4 +1,4 @@
-"""Smoothing: noisy counts averaged over the queries' public neighbour graph.
+"""Smoothing: noisy counts averaged over the queries' public neighbour graph. The field decoder is never worse.
 
 Every class's shares over the queries are taken to be smooth on the graph (a Gaussian prior with precision
 ROUGHNESS · ((1 + LEASH)·1 - affinity) around 1/C), and what is observed is records·share plus noise of known variance.
@@ -20,7 +20,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.purity import count_variance, evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.normal import Normal
-from recordwise.tally import Choices, Undecoded
+from recordwise.protocols.release import Choices, Undecoded
 
 ROUGHNESS = 24.0  # one over the variance of a class share given the neighbours' shares
 LEASH = 0.1  # pulls towards equal shares what no count holds in place

@@ -3,12 +3,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from experiments.smoothing import LEASH, ROUGHNESS, decode_smoothing
 from scipy.optimize import minimize
 from tests.labels.simulated import choices_of, ring, tally_of
 
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.facts import Facts
-from recordwise.labels.smoothing import LEASH, ROUGHNESS, decode_smoothing
 from recordwise.privacy.noise import DiscreteLaplace, Normal
 from recordwise.streams import stream
 

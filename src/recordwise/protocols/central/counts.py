@@ -1,0 +1,85 @@
+"""What all central mechanisms share: clients send exact counts, the server adds them up and releases once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import Ints
+from recordwise.errors import InvalidInput, ProtocolFault, positive
+from recordwise.privacy.events import Event, Pure
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
+from recordwise.privacy.noise import Noise
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Release
+from recordwise.votes.ballot import Ballot, Votes
+
+
+class ExactCounts:
+    """A client's exact tally, on its way to a trusted aggregator. Private: shows its shape only, is never pickled."""
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self.counts = counts
+
+    def __repr__(self) -> str:
+        return f"ExactCounts{self.counts.shape}"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("exact counts are private and must not be pickled, logged or written to disk")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Central(Protocol[ExactCounts]):
+    """A release of exact counts: a subclass says how noise is added to their sum."""
+
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    ballot: Ballot
+    neighbours: Neighbours = Neighbours.REPLACE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
+
+    @abstractmethod
+    def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Release:
+        """The release of these counts."""
+
+    def client(self, votes: Votes, noise: Noise) -> ExactCounts:
+        self.check_ballot(votes)
+        return ExactCounts(votes.counts())
+
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Release:
+        total = np.zeros((self.ballot.num_queries, self.ballot.num_classes), dtype=np.int64)
+        for message in messages:
+            if message.counts.shape != total.shape:
+                raise ProtocolFault(f"counts must have shape {total.shape}, got {message.counts.shape}")
+            total += message.counts
+        return self.protect(total, replace(self.guarantee, private=noise.private), noise)
+
+    def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
+        return self.protect(counts, replace(self.guarantee, private=False), noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureCentral(Central):
+    """One release of plain pure epsilon."""
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        positive(epsilon=self.epsilon)
+
+    @property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.CENTRAL)

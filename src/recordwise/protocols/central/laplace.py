@@ -1,0 +1,61 @@
+"""Discrete Laplace noise on every cell of a tally."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from recordwise.arrays import Ints
+from recordwise.privacy.events import DiscreteLaplaceTally, Event
+from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.noise import DiscreteLaplace, Noise
+from recordwise.protocols.central.counts import PureCentral
+from recordwise.protocols.registry import register
+from recordwise.protocols.release import Tally
+from recordwise.votes.ballot import Ballot
+
+if TYPE_CHECKING:
+    from recordwise.protocols.terms import Terms
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class CentralLaplace(PureCentral):
+    """Discrete Laplace noise on every cell: pure epsilon.
+
+    Guarantees:
+      - one release is epsilon-DP for one record under `neighbours`;
+      - its scale is the number of cells a neighbour changes, over epsilon, as an exact fraction.
+    """
+
+    name: ClassVar[str] = "laplace"
+
+    @classmethod
+    def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> CentralLaplace:
+        return cls(ballot=ballot, neighbours=terms.neighbours, epsilon=terms.laplace_epsilon(ballot))
+
+    @classmethod
+    def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
+        return True
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.ballot.cells_changed(self.neighbours) / self.epsilon)
+
+    @property
+    def event(self) -> Event:
+        return DiscreteLaplaceTally(self.law.scale, self.ballot.cells_changed(self.neighbours))
+
+    @property
+    def epsilon_per_vote(self) -> Fraction:
+        return 1 / self.law.scale
+
+    def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Tally:
+        estimate = (counts + self.law.sample(counts.shape, noise)).astype(np.float64)
+        return Tally(self.ballot, promise, estimate, self.law)
+
+    def noise_std(self, num_records: int) -> float:
+        return self.law.std
