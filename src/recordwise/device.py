@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.protocols.local import Answers, LocalMechanism, mechanisms, parameters, wire
 from recordwise.protocols.local.answers import ID_BYTES
@@ -51,6 +52,7 @@ class Task:
                 f"a device sends one message, and questions in waves are not carried yet: mechanism must be one of "
                 f"{tuple(mechanisms())}, got {type(self.mechanism).__name__}"
             )
+        members(self, metric=Metric)
         object.__setattr__(self, "queries", as_vectors("queries", self.queries))
         if len(self.queries) != self.mechanism.ballot.num_queries:
             raise InvalidInput(f"queries must be {self.mechanism.ballot.num_queries}, got {len(self.queries)}")

@@ -92,7 +92,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       neighbours: "replace" (one record by another) or "add-remove".
       trust: Who may see votes without noise: "central", "distributed", "local" or "shuffle".
       mechanism: "auto", or a name that `protocols.registry.names` lists for that trust.
-      parties: Under distributed trust, how many parties hold the records.
+      parties: Under distributed trust, how many parties hold the records. One party makes all noise itself, and could
+        take it away: it is trusted like the aggregator under central trust.
+      colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
+        their noise to who does. 0 counts everybody's noise; `guarantee_` says what holds against a reader then.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       votes_per_record: How many queries each record votes for (k).
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
@@ -135,6 +138,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         trust: str = "central",
         mechanism: str = "auto",
         parties: int = 1,
+        colluding: int = 1,
         num_queries: int | str = "auto",
         votes_per_record: int = 1,
         labels_per_record: int = 1,
@@ -165,6 +169,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.trust = trust
         self.mechanism = mechanism
         self.parties = parties
+        self.colluding = colluding
         self.num_queries = num_queries
         self.votes_per_record = votes_per_record
         self.labels_per_record = labels_per_record
@@ -334,11 +339,12 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return Terms(
             epsilon=exact(self.epsilon, "epsilon"),
             delta=exact(self.delta, "delta"),
-            neighbours=one_of(Neighbours, neighbours=self.neighbours),
-            trust=one_of(Trust, trust=self.trust),
+            neighbours=self.neighbours,  # type: ignore[arg-type]  # made a member by Terms
+            trust=self.trust,  # type: ignore[arg-type]
             mechanism=self.mechanism,
             rounds=self.rounds,
             parties=self.parties,
+            colluding=self.colluding,
         )
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:

@@ -22,7 +22,7 @@ from recordwise.data.samples import Kind, kind_of, rows
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import fingerprint
 from recordwise.errors import InvalidInput
-from recordwise.privacy.guarantee import Neighbours
+from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.streams import stream
@@ -57,6 +57,9 @@ class ReplayResult:
     neighbours: Neighbours
     changes: tuple[Change, ...]
     protocols: tuple[Protocol[Any], ...]
+
+    def __post_init__(self) -> None:
+        members(self, neighbours=Neighbours)
 
     @property
     def violated(self) -> bool:

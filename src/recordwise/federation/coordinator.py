@@ -77,7 +77,7 @@ class Company:
             return made
         honest = self.threshold - self.colluding
         return tuple(
-            replace(one, survivors=honest, parties=len(self.roster), largest_count=most)
+            replace(one, survivors=honest, colluding=self.colluding, parties=len(self.roster), largest_count=most)
             for one in made
             if isinstance(one, DistributedLaplace)
         )

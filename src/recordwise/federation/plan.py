@@ -17,11 +17,11 @@ from recordwise.errors import InvalidInput, ProtocolFault, whole
 from recordwise.federation import described
 from recordwise.federation.identity import KEY_BYTES, frame, unframe
 from recordwise.federation.secure_sum import Session
-from recordwise.privacy.accountant import total_epsilon
-from recordwise.privacy.guarantee import Guarantee, Trust, rounded_up
+from recordwise.privacy.guarantee import Guarantee, Trust, members, rounded_up
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.terms import promised
 from recordwise.votes.poll import Metric
 
 VERSION = "recordwise-federation-1"  # changes whenever the same plan would mean something else
@@ -66,6 +66,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         whole(rounds=self.rounds, threshold=self.threshold)
+        members(self, metric=Metric)
         object.__setattr__(self, "roster", dict(sorted(self.roster.items())))
         if not self.threshold <= len(self.roster):
             raise InvalidInput(f"threshold must be <= the {len(self.roster)} silos, got {self.threshold}")
@@ -92,16 +93,7 @@ class Plan:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all rounds promise one record together."""
-        each = self.protocol.guarantee
-        delta = self.rounds * each.delta
-        return Guarantee(
-            epsilon=total_epsilon([self.protocol.event] * self.rounds, delta),
-            delta=delta,
-            neighbours=each.neighbours,
-            trust=each.trust,
-            unit=each.unit,
-            honest_parties=each.honest_parties,
-        )
+        return promised([self.protocol] * self.rounds, self.rounds * self.protocol.guarantee.delta)
 
     def to_bytes(self) -> bytes:
         shuffler = None

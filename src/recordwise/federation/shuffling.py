@@ -84,7 +84,7 @@ class ShufflerNode:
 
     def _batch(self, plan: Plan, protocol: ShuffleSingle, ask: Ask, asked: bytes, replies: list[bytes]) -> bytes:
         size = protocol.local.message_size + OVERHEAD
-        shuffler = Shuffler(senders=protocol.senders, sealed_size=size)
+        shuffler = Shuffler(senders=protocol.fewest, sealed_size=size)
         for message in replies:
             name = Reply.claimed(message).name
             if name not in self._peers:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from recordwise.errors import InvalidInput, positive, whole
+from recordwise.errors import InvalidInput, count, positive, whole
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteLaplaceTally, Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.protocols.choose import least_noise, reason
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import AUTO, kind_named, kinds
@@ -28,7 +28,10 @@ class Terms:
 
     Attributes:
       mechanism: "auto", or a name that `registry.names` lists for the trust.
-      parties: Under distributed trust, how many parties hold the records; each adds its share of the noise.
+      parties: Under distributed trust, how many parties hold the records; each adds its share of the noise. A single
+        party makes all the noise and could take it away: it is trusted as an aggregator is under central trust.
+      colluding: Under distributed and shuffle trust, so many of those who add noise may read the release, or tell
+        their noise to who does: it does not count. 0 counts everybody's, and the guarantee says what is left then.
     """
 
     epsilon: Fraction
@@ -38,14 +41,17 @@ class Terms:
     mechanism: str = AUTO
     rounds: int = 1
     parties: int = 1
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
-        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
-        object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
+        members(self, neighbours=Neighbours, trust=Trust)
         positive(epsilon=self.epsilon)
         whole(rounds=self.rounds, parties=self.parties)
+        count(colluding=self.colluding)
+        if self.trust is Trust.DISTRIBUTED and not self.colluding < max(2, self.parties):
+            raise InvalidInput(f"colluding must leave one of {self.parties} parties honest, got {self.colluding}")
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
         if not self._serving():
@@ -77,17 +83,13 @@ class Terms:
 
     def guarantee(self, protocols: tuple[Protocol[Any], ...]) -> Guarantee:
         """What the releases of all rounds promise together."""
-        each = protocols[0].guarantee
-        return Guarantee(
-            epsilon=total_epsilon([protocol.event for protocol in protocols], self.delta),
-            delta=self.delta,
-            neighbours=self.neighbours,
-            trust=self.trust,
-            unit=each.unit,
-            honest_parties=each.honest_parties,
-        )
+        return promised(protocols, self.delta)
 
     # What mechanisms ask when they plan a round
+
+    def honest(self, senders: int) -> int:
+        """How many of those who add noise are relied on: all but the colluding, and never none."""
+        return max(1, senders - self.colluding)
 
     def laplace_epsilon(self, ballot: Ballot) -> Fraction:
         """A round's pure epsilon, for discrete Laplace noise on all cells."""
@@ -128,3 +130,15 @@ class Terms:
                 continue
             serving.append(kind)
         return serving
+
+
+def promised(protocols: Sequence[Protocol[Any]], delta: Fraction) -> Guarantee:
+    """What one release of each protocol promises, all together, at `delta`."""
+    insiders = [protocol.insider_event for protocol in protocols]
+    known = [event for event in insiders if event is not None]
+    return replace(
+        protocols[0].guarantee,
+        epsilon=total_epsilon([protocol.event for protocol in protocols], delta),
+        delta=delta,
+        insider_epsilon=total_epsilon(known, delta) if len(known) == len(insiders) else None,
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput, ProtocolFault, positive
 from recordwise.privacy.events import Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
@@ -43,7 +43,7 @@ class Central(Protocol[ExactCounts]):
     neighbours: Neighbours = Neighbours.REPLACE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
+        members(self, neighbours=Neighbours)
 
     @abstractmethod
     def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Release:
