@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.arrays import Bools, Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, copies, refuse_overlap, rows
-from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.encoders import Manner, encode, encode_public, encoder_from, fingerprint, how_encoded
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
@@ -265,7 +265,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         # 1 represent
         with progress.step("represent", 1):
             self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
-            pool = encode(self.encoder_, X_public)
+            self.manner_: Manner = how_encoded(self.encoder_, X_public)
+            pool = encode_public(self.encoder_, X_public, manner=self.manner_)
         material = pool if self.student_input == "vectors" else X_public
         student = student_from(self.student, seed=self.random_state)
         rehearse(student, material, len(self.classes_), multi_label=self.labels_per_record > 1)
@@ -439,7 +440,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         with (self.progress or Silent()).step("vote", len(labels)) as advance:
             for start in range(0, len(labels), CHUNK):
                 some = slice(start, start + CHUNK)
-                vectors = encode(self.encoder_, rows(X, some))
+                dim = queries.vectors.shape[1]
+                vectors = encode(self.encoder_, rows(X, some), manner=self.manner_, dim=dim)
                 votes = cast_votes(
                     vectors,
                     labels[some],
@@ -473,4 +475,6 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _material(self, X: Samples) -> Samples:
         X = self._samples(X, reset=False)
-        return encode(self.encoder_, X) if self.student_input == "vectors" else X
+        if self.student_input != "vectors":
+            return X
+        return encode_public(self.encoder_, X, manner=self.manner_)

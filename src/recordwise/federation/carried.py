@@ -18,6 +18,7 @@ from recordwise.errors import InvalidInput, ProtocolFault
 
 CLASSES = frozenset(
     {
+        "recordwise.encoders.exact.ExactLinear",
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.table.Table",
         "recordwise.encoders.table._Numbers",
@@ -27,6 +28,7 @@ CLASSES = frozenset(
         "recordwise.encoders.vectors.Scaler",
         "sklearn.decomposition._pca.PCA",
         "sklearn.decomposition._truncated_svd.TruncatedSVD",
+        "sklearn.feature_extraction.text.CountVectorizer",
         "sklearn.feature_extraction.text.TfidfTransformer",
         "sklearn.feature_extraction.text.TfidfVectorizer",
         "sklearn.pipeline.Pipeline",

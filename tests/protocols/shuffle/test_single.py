@@ -14,8 +14,8 @@ from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import Answers, Collision
 from recordwise.protocols.local.mechanism import mechanisms
-from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.local.unary_encoding import UnaryEncoding
+from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import Ballot, Votes
 
