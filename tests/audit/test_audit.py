@@ -72,6 +72,7 @@ SMALL = Ballot(num_queries=2, num_classes=2)
 LARGE = Ballot(num_queries=40, num_classes=10)
 TWO_VOTES = Ballot(num_queries=5, num_classes=3, votes_per_record=2)
 SEVERAL = Ballot(num_queries=5, num_classes=4, votes_per_record=2, labels_per_record=2)
+CROWDED = Ballot(num_queries=2, num_classes=3, votes_per_record=2, labels_per_record=2)  # 6 cells change, not 8
 
 
 def check(protocol: Protocol[Any], trials: int = 10_000) -> Any:
@@ -89,14 +90,14 @@ def central(ballot: Ballot, neighbours: Neighbours) -> list[Protocol[Any]]:
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("ballot", [SMALL, LARGE, SEVERAL])
+@pytest.mark.parametrize("ballot", [SMALL, LARGE, SEVERAL, CROWDED])
 def test_tallies_pass_and_their_claims_are_tight(ballot: Ballot, neighbours: Neighbours) -> None:
     for protocol in central(ballot, neighbours):
-        result = check(protocol, trials=2000 if ballot is SEVERAL else 10_000)
+        result = check(protocol, trials=2000 if ballot in (SEVERAL, CROWDED) else 10_000)
         assert not result.violated
         assert result.best("exact") == pytest.approx(1, rel=2e-3)  # the claim is no more than what is given away
         assert result.best("sampled") < result.claimed
-        if result.guarantee.is_pure and ballot is not SEVERAL:
+        if result.guarantee.is_pure and ballot in (SMALL, LARGE):
             assert result.best("sampled") > 0.4
 
 
@@ -377,7 +378,7 @@ def test_infinite_bounds_are_valid_json() -> None:
 
 
 def test_worst_neighbours_differ_as_much_as_the_ballot_allows() -> None:
-    for ballot in (SMALL, LARGE, TWO_VOTES, SEVERAL):
+    for ballot in (SMALL, LARGE, TWO_VOTES, SEVERAL, CROWDED):
         opposite, silent = worst_pairs(ballot, Neighbours.REPLACE)
         (added,) = worst_pairs(ballot, Neighbours.ADD_REMOVE)
         assert opposite.after is not None and added.after is None

@@ -41,7 +41,7 @@ def worst_pairs(ballot: Ballot, neighbours: Neighbours, *, same_queries: bool = 
     """Neighbours of the given kind whose tallies differ the most.
 
     Every mechanism here treats all queries alike and all classes alike, so the pairs differ in how many votes the two
-    records share: none, if the ballot is large enough for it.
+    records share: none, if the ballot is large enough for it, and as few as their numbers of cells allow if not.
 
     Args:
       same_queries: The two records disagree about the same queries; where a class has one query, votes for different
@@ -51,14 +51,26 @@ def worst_pairs(ballot: Ballot, neighbours: Neighbours, *, same_queries: bool = 
     first = Record(tuple(range(k)), tuple(range(r)))
     if neighbours is Neighbours.ADD_REMOVE:
         return (Pair(name="a record is added or removed", before=first, after=None),)
-    last = Record(
-        first.queries if same_queries else tuple(range(ballot.num_queries - k, ballot.num_queries)),
-        tuple(range(ballot.num_classes - r, ballot.num_classes)),
-    )
+    last = _opposite(first, ballot, same_queries=same_queries)
     return (
         Pair(name="a record is replaced by its opposite", before=first, after=last),
         Pair(name="a record is replaced by one that abstains", before=first, after=NOTHING),
     )
+
+
+def _opposite(first: Record, ballot: Ballot, *, same_queries: bool) -> Record:
+    """The record that differs from the first in most cells; the one with most votes, where several do.
+
+    Where two records with all their votes must meet, one that leaves queries or classes out may differ in more cells.
+    """
+    s, num_classes, k, r = ballot.num_queries, ballot.num_classes, ballot.votes_per_record, ballot.labels_per_record
+    if same_queries:
+        return Record(first.queries, tuple(range(num_classes - r, num_classes)))
+    others = [
+        Record(tuple(range(s - queries, s)), tuple(range(num_classes - labels, num_classes)))
+        for queries, labels in ((k, r), (min(k, s - k), r), (k, min(r, num_classes - r)))
+    ]
+    return max(others, key=lambda other: len(first.cells(ballot) ^ other.cells(ballot)))
 
 
 def bystander(ballot: Ballot) -> Record:

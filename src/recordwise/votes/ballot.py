@@ -47,9 +47,19 @@ class Ballot:
     def cells_changed(self, neighbours: Neighbours) -> int:
         """At most this many cells differ, each by one, between the tallies of two neighbouring data sets.
 
-        It is the L1 sensitivity of the tally and the square of its L2 sensitivity.
+        It is the L1 sensitivity of the tally and the square of its L2 sensitivity, and some pair attains it.
+
+        A record votes for a rectangle, queries by classes. Two records of k queries and r classes differ in 2kr cells,
+        unless both pairs of sides must meet: 2k - s queries and 2r - C classes at least, where these are positive.
+        Every cell in which the rectangles meet takes two away. They can also stay apart, one of them being smaller:
+        together they then cover the s queries, or the C classes, once. In each variable by itself the number of cells is
+        linear between these corners, so the largest of the three is the most there is.
         """
-        return one_of(Neighbours, neighbours=neighbours).records_changed * self.cells_per_record
+        k, r = self.votes_per_record, self.labels_per_record
+        if one_of(Neighbours, neighbours=neighbours) is Neighbours.ADD_REMOVE:
+            return k * r
+        meeting = max(0, 2 * k - self.num_queries) * max(0, 2 * r - self.num_classes)
+        return max(2 * (k * r - meeting), min(2 * k, self.num_queries) * r, k * min(2 * r, self.num_classes))
 
 
 @dataclass(frozen=True, eq=False)
