@@ -24,7 +24,7 @@ from benchmarks import provenance
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.local import Answers, Collision, Engine, Inbox, pack
 from recordwise.protocols.local.matching import count_matches
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
 
 EPSILON = 1
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def random_votes(ballot: Ballot, count: int) -> Votes:
-    rng = stream(0, "votes")
+    rng = seeded(0, "votes")
     first = rng.integers(0, ballot.num_queries, (count, 1), dtype=np.int32)
     queries = (first + np.arange(ballot.votes_per_record, dtype=np.int32)) % ballot.num_queries
     return Votes(ballot, queries, rng.integers(0, ballot.num_classes, (count, 1), dtype=np.int32))

@@ -12,9 +12,9 @@ from benchmarks import provenance
 from numpy.typing import NDArray
 
 from recordwise.encoders import Hog, Pca
+from recordwise.nearest.poll import Metric
 from recordwise.queries import kmeans
-from recordwise.streams import stream
-from recordwise.votes.poll import Metric
+from recordwise.randomness import seeded
 
 IMAGES, SIDE, PEER_IMAGES = 50_000, 28, 2_000
 DIM, CLUSTERS, ITERATIONS = 128, 500, 50
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def smoothed_noise() -> NDArray[np.uint8]:
-    noise = stream(0, "images").normal(size=(IMAGES, SIDE + 6, SIDE + 6)).astype(np.float32).cumsum(1).cumsum(2)
+    noise = seeded(0, "images").normal(size=(IMAGES, SIDE + 6, SIDE + 6)).astype(np.float32).cumsum(1).cumsum(2)
     window = noise[:, 6:, 6:] - noise[:, :-6, 6:] - noise[:, 6:, :-6] + noise[:, :-6, :-6]
     return np.clip(128 + 12 * window, 0, 255).astype(np.uint8)
 

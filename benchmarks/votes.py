@@ -26,9 +26,10 @@ import numpy as np
 from benchmarks.provenance import Row, row, write
 from numpy.typing import NDArray
 
-from recordwise.streams import stream
-from recordwise.votes import Ballot, Metric, TorchBackend, count_votes, nearest_queries
-from recordwise.votes.poll import Poll
+from recordwise.nearest import Metric, TorchBackend, nearest_queries
+from recordwise.nearest.poll import Poll
+from recordwise.randomness import seeded
+from recordwise.votes import Ballot, count_votes
 
 DIM, NUM_QUERIES = 128, 500
 ROUNDS = 4
@@ -40,7 +41,7 @@ Contender = Callable[[Floats, Floats, int], object]
 
 
 def data(num_records: int, dim: int = DIM, num_queries: int = NUM_QUERIES) -> tuple[Floats, Floats]:
-    rng = stream(0, "benchmarks", "votes")
+    rng = seeded(0, "benchmarks", "votes")
     queries = rng.standard_normal((num_queries, dim), dtype=np.float32)
     return rng.standard_normal((num_records, dim), dtype=np.float32), queries
 
@@ -116,7 +117,7 @@ def rates(records: Floats, queries: Floats, k: int, names: list[str]) -> dict[st
 
 def square_sgemm(side: int = 4096) -> float:
     """Operations per second of one large square product: the most this machine does."""
-    matrix = stream(0, "square").standard_normal((side, side), dtype=np.float32)
+    matrix = seeded(0, "square").standard_normal((side, side), dtype=np.float32)
     room, best = np.empty_like(matrix), 0.0
     for _ in range(ROUNDS):
         start = time.perf_counter()

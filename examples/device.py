@@ -21,7 +21,7 @@ from recordwise.device import Task
 from recordwise.labels import decode
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.local import Collision, Inbox
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot
 
 PHONES = 10_000
@@ -30,7 +30,7 @@ QUERIES, CLASSES = 20, 10
 
 def main() -> None:
     digits = load_digits()
-    order = stream(0, "split").permutation(len(digits.data))
+    order = seeded(0, "split").permutation(len(digits.data))
     public, private = order[:900], order[900:]
     clusters = KMeans(QUERIES, n_init=4, random_state=0).fit(digits.data[public])
 
@@ -40,7 +40,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         one_phone(task, Path(folder), digits.data[private[0]], int(digits.target[private[0]]), inbox)
-    for record in stream(0, "phones").choice(private, PHONES - 1):
+    for record in seeded(0, "phones").choice(private, PHONES - 1):
         inbox.receive(task.answer(digits.data[record], [int(digits.target[record])], SystemNoise()))
 
     tally = mechanism.server(inbox.answers, SystemNoise())

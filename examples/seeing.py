@@ -16,15 +16,15 @@ from sklearn.datasets import load_digits
 from torch.nn import functional
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.encoders.augment import Augment
-from recordwise.encoders.saved import save_weights
-from recordwise.encoders.self_supervised import features_of
-from recordwise.encoders.simclr import SimClr, simclr
-from recordwise.encoders.spherical import nearest
-from recordwise.encoders.steps import Compute
-from recordwise.encoders.training import Report
-from recordwise.queries.scan import Scan, scan
-from recordwise.queries.self_label import SelfLabel, agreeing, self_label
+from recordwise.vision.augment import Augment
+from recordwise.vision.saved import save_weights
+from recordwise.vision.scan import Scan, scan
+from recordwise.vision.self_label import SelfLabel, agreeing, self_label
+from recordwise.vision.self_supervised import features_of
+from recordwise.vision.simclr import SimClr, simclr
+from recordwise.vision.spherical import nearest
+from recordwise.vision.steps import Compute
+from recordwise.vision.training import Report
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "seeing")
 compute = Compute(device="cpu")  # Compute(device="cuda", compile=True) on a GPU

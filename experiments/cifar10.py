@@ -23,9 +23,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.vision import Recipe, main
-from recordwise.encoders.self_supervised import Byol
-from recordwise.queries.scan import Scan
-from recordwise.queries.self_label import SelfLabel
+from recordwise.vision.scan import Scan
+from recordwise.vision.self_label import SelfLabel
+from recordwise.vision.self_supervised import Byol
 
 RECIPE = Recipe(
     byol=Byol(), scan=Scan(), self_label=SelfLabel(), rounds=1, student=SelfLabel(epochs=40), mirror=True, dims=62

@@ -34,7 +34,7 @@ from recordwise.privacy.noise import Normal, SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip, ExactCounts
 from recordwise.protocols.release import Release, Tally
 from recordwise.queries import KMeansQueries
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes import Ballot, cast_votes
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
@@ -70,7 +70,7 @@ Samples = tuple[
 def mnist(seed: int) -> Samples:
     train = load("mnist").train
     labels = np.asarray(train.labels)
-    order = stream(seed, "split").permutation(len(train))
+    order = seeded(seed, "split").permutation(len(train))
     public, private = order[:5_000], order[5_000:25_000]
     hog = Hog(cell=7).fit(train.samples[public])
     pca = Pca(40).fit(hog.transform(train.samples[public]))
@@ -81,7 +81,7 @@ def mnist(seed: int) -> Samples:
 def adult(seed: int) -> Samples:
     train = load("adult").train
     labels = np.asarray(train.labels)
-    order = stream(seed, "split").permutation(len(train))
+    order = seeded(seed, "split").permutation(len(train))
     public, private = order[:5_000], order[5_000:]
     table = Table().fit(train.samples[public])
     vectors = [table.transform(train.samples[part]) for part in (public, private)]
@@ -90,7 +90,7 @@ def adult(seed: int) -> Samples:
 
 def digits(seed: int) -> Samples:
     images, classes = load_digits(return_X_y=True)
-    order = stream(seed, "split").permutation(len(images))
+    order = seeded(seed, "split").permutation(len(images))
     public, private = order[:600], order[600:]
     pca = Pca(20).fit(images[public].astype(np.float32))
     vectors = [pca.transform(images[part].astype(np.float32)) for part in (public, private)]

@@ -18,8 +18,8 @@ import torch
 from experiments.images import Images, load_images
 from experiments.measuring import Log, made_by, purity
 from recordwise.data import Rule
-from recordwise.encoders.steps import Compute
-from recordwise.queries.dti import Dti, Transform, assign, cluster_by_transformation
+from recordwise.vision.dti import Dti, Transform, assign, cluster_by_transformation
+from recordwise.vision.steps import Compute
 
 EPOCHS = 150
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recordwise.data import Rule, load, parts_of
-from recordwise.encoders.steps import Compute
+from recordwise.vision.steps import Compute
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,7 +28,7 @@ from recordwise.protocols.local import (
     UnaryEncoding,
 )
 from recordwise.protocols.terms import Terms
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
 
 RESULTS = Path(__file__).parent / "results" / "local_labels.json"
@@ -75,7 +75,7 @@ def summary(accuracy: np.ndarray) -> dict[str, float]:
 
 def run(mechanism: LocalMechanism, seed: int) -> tuple[float, float]:
     """Label accuracy by joint assignment, and by one argmax per cluster."""
-    rng = stream(seed, "clusters")
+    rng = seeded(seed, "clusters")
     clusters = np.repeat(np.arange(CLASSES), RECORDS // CLASSES)
     strays = (clusters + rng.integers(1, CLASSES, RECORDS)) % CLASSES
     labels = np.where(rng.random(RECORDS) < PURITY, clusters, strays)

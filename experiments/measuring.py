@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from experiments.images import Images
 from experiments.rows import CLASSES
-from recordwise.encoders.self_supervised import features_of
-from recordwise.encoders.spherical import spherical_kmeans
-from recordwise.encoders.steps import Compute
+from recordwise.vision.self_supervised import features_of
+from recordwise.vision.spherical import spherical_kmeans
+from recordwise.vision.steps import Compute
 
 
 class Log:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.vision import Recipe, main
-from recordwise.encoders.augment import Augment
-from recordwise.encoders.self_supervised import Byol
-from recordwise.queries.scan import Scan
-from recordwise.queries.self_label import SelfLabel
-from recordwise.students.supervised import Supervised
+from recordwise.vision.augment import Augment
+from recordwise.vision.scan import Scan
+from recordwise.vision.self_label import SelfLabel
+from recordwise.vision.self_supervised import Byol
+from recordwise.vision.supervised import Supervised
 
 VIEW = Augment(
     size=24, crop=(0.6, 1.0), rotate=20, shear=0.3, padding="zeros", brightness=0.4, contrast=0.4, jitter=0.5

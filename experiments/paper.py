@@ -32,16 +32,16 @@ from experiments.rows import CLASSES
 from experiments.svhn import RECIPE as SVHN
 from experiments.vision import NEIGHBOURS
 from recordwise.data import Rule
-from recordwise.encoders.resnet import Classifier
-from recordwise.encoders.self_supervised import channel_statistics, features_of
-from recordwise.encoders.simclr import SimClr, simclr
-from recordwise.encoders.spherical import nearest
-from recordwise.encoders.steps import Compute, fresh_weights
-from recordwise.queries.self_label import WEAK_VIEW, agreeing
-from recordwise.students.densenet import DenseNet
-from recordwise.students.mixmatch import MixMatch, mixmatch
-from recordwise.students.supervised import Supervised, train
-from recordwise.students.wide_resnet import WideResNet
+from recordwise.vision.densenet import DenseNet
+from recordwise.vision.mixmatch import MixMatch, mixmatch
+from recordwise.vision.resnet import Classifier
+from recordwise.vision.self_label import WEAK_VIEW, agreeing
+from recordwise.vision.self_supervised import channel_statistics, features_of
+from recordwise.vision.simclr import SimClr, simclr
+from recordwise.vision.spherical import nearest
+from recordwise.vision.steps import Compute, fresh_weights
+from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.wide_resnet import WideResNet
 
 DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
 SEED = 12

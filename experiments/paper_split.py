@@ -43,20 +43,20 @@ from experiments.rows import CLASSES, Row, Setting, result_row
 from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
-from recordwise.encoders.augment import Augment, pixels
 from recordwise.encoders.hog import Hog
-from recordwise.encoders.self_supervised import features_of
-from recordwise.encoders.spherical import nearest
-from recordwise.encoders.steps import Compute, fresh_weights
 from recordwise.labels import neighbour_graph
+from recordwise.nearest.search import nearest_queries
 from recordwise.queries import KMeansQueries, Queries
-from recordwise.queries.dti import Dti, Prototypes, cluster_by_transformation, distances
-from recordwise.queries.self_label import agreeing
-from recordwise.students.convnets import M5, ConvNet, Plan
 from recordwise.students.shallow import Mlp
-from recordwise.students.supervised import Supervised, train
+from recordwise.vision.augment import Augment, pixels
+from recordwise.vision.convnets import M5, ConvNet, Plan
+from recordwise.vision.dti import Dti, Prototypes, cluster_by_transformation, distances
+from recordwise.vision.self_label import agreeing
+from recordwise.vision.self_supervised import features_of
+from recordwise.vision.spherical import nearest
+from recordwise.vision.steps import Compute, fresh_weights
+from recordwise.vision.supervised import Supervised, train
 from recordwise.votes import Ballot, Votes, cast_votes
-from recordwise.votes.nearest import nearest_queries
 
 FEATURES = HERE / "features"
 CPU = Compute(device="cpu")

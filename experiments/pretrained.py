@@ -28,7 +28,7 @@ from experiments.measuring import Log
 from experiments.vision import write_features
 from recordwise.data import Rule
 from recordwise.encoders.pretrained import pretrained
-from recordwise.encoders.steps import Compute
+from recordwise.vision.steps import Compute
 
 SIDES = {"efficientnet-lite0": 224, "efficientnet-lite2": 260}  # what each was trained with
 DIMS = 50  # so that what is committed of CIFAR-10 has ten megabytes in all

@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.vision import Recipe, main
-from recordwise.encoders.augment import Augment
-from recordwise.encoders.self_supervised import Byol
-from recordwise.queries.self_label import SelfLabel
+from recordwise.vision.augment import Augment
+from recordwise.vision.self_label import SelfLabel
+from recordwise.vision.self_supervised import Byol
 
 VIEW = Augment(
     size=24, crop=(0.5, 1.0), rotate=15, shear=0.2, geometry=0.7,

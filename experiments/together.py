@@ -23,7 +23,7 @@ from experiments import compact
 from experiments.rows import CLASSES
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
-from recordwise.queries.consensus import consensus, settled
+from recordwise.vision.consensus import consensus, settled
 
 HERE = Path(__file__).parent / "features"
 SEEDS = {

@@ -23,16 +23,16 @@ from experiments.images import Images, load_arrays, load_images
 from experiments.measuring import Log, directions, made_by, measure, measure_clusters, purity, share
 from experiments.rows import CLASSES
 from recordwise.data import Rule
-from recordwise.encoders.resnet import Classifier, ResNet
-from recordwise.encoders.saved import load_weights, save_weights
-from recordwise.encoders.self_supervised import Byol, Pretraining, channel_statistics, features_of
-from recordwise.encoders.spherical import nearest
-from recordwise.encoders.steps import Compute, fresh_weights
-from recordwise.queries.consensus import consensus
-from recordwise.queries.scan import Scan, scan
-from recordwise.queries.self_label import SelfLabel, agreeing, self_label
-from recordwise.students.convnets import M3, M5, M7, ConvNet, majority
-from recordwise.students.supervised import Supervised, train
+from recordwise.vision.consensus import consensus
+from recordwise.vision.convnets import M3, M5, M7, ConvNet, majority
+from recordwise.vision.resnet import Classifier, ResNet
+from recordwise.vision.saved import load_weights, save_weights
+from recordwise.vision.scan import Scan, scan
+from recordwise.vision.self_label import SelfLabel, agreeing, self_label
+from recordwise.vision.self_supervised import Byol, Pretraining, channel_statistics, features_of
+from recordwise.vision.spherical import nearest
+from recordwise.vision.steps import Compute, fresh_weights
+from recordwise.vision.supervised import Supervised, train
 
 NEIGHBOURS = 20
 FEW = 1024  # images of each part under --small

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from recordwise import cli
 from recordwise.privacy.ledger import Ledger
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 def recordwise(*arguments: str | Path, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -32,7 +32,7 @@ def recordwise(*arguments: str | Path, monkeypatch: pytest.MonkeyPatch) -> int:
 def job(tmp_path: Path) -> Path:
     """A job file with its data beside it."""
     digits = load_digits()
-    order = stream(0, "cli").permutation(len(digits.data))
+    order = seeded(0, "cli").permutation(len(digits.data))
     pool, records, test = np.split(order, [600, 1500])
     np.savez(tmp_path / "records.npz", X=digits.data[records], y=digits.target[records])
     np.savez(tmp_path / "pool.npz", X=digits.data[pool])

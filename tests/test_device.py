@@ -13,10 +13,10 @@ import pytest
 
 from recordwise.device import Task, main
 from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.nearest.poll import Metric
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.local import Collision, Inbox
 from recordwise.votes.ballot import NOBODY, Ballot
-from recordwise.votes.poll import Metric
 
 QUERIES = np.array([[0, 0], [0, 1], [1, 0], [5, 5]], dtype=np.float32)
 BALLOT = Ballot(num_queries=4, num_classes=3, votes_per_record=2)

@@ -23,7 +23,7 @@ from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.release import Matched, pack
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.students import TorchStudent
 
 
@@ -31,7 +31,7 @@ class WithPool(PrivateDistiller):
     """scikit-learn's checks call fit(X, y), so this makes a pool near X; a real pool comes from elsewhere."""
 
     def fit(self, X: Any, y: Any) -> WithPool:
-        rng = stream(0, "pool")
+        rng = seeded(0, "pool")
         try:
             near = np.asarray(X, dtype=float)
             span = np.ptp(near, axis=0) + 1e-3
@@ -62,7 +62,7 @@ def test_scikit_learn_accepts_the_estimator(estimator: WithPool, check: Any) -> 
 @pytest.fixture(scope="module")
 def digits() -> dict[str, np.ndarray]:
     bunch = load_digits()
-    order = stream(0, "digits").permutation(len(bunch.images))
+    order = seeded(0, "digits").permutation(len(bunch.images))
     pool, records, test = np.split(order, [600, 1500])
     images = bunch.images.astype(np.uint8)
     parts = {"pool": images[pool], "X": images[records], "y": bunch.target[records]}
@@ -98,7 +98,7 @@ def test_every_central_mechanism_teaches(digits: dict[str, np.ndarray], mechanis
 def test_matching_teaches_where_the_clusters_are_the_classes(tmp_path: Path) -> None:
     centres = np.array([[0.0, 0], [9, 0], [0, 9]])
     truth = np.arange(600) % 3
-    points = centres[truth] + stream(0, "blobs").normal(size=(600, 2))
+    points = centres[truth] + seeded(0, "blobs").normal(size=(600, 2))
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
     ledger.open_budget("blobs", epsilon=1)
     asked: dict[str, Any] = {"mechanism": "matching", "encoder": "scaler", "num_queries": "auto"}
@@ -184,7 +184,7 @@ def test_parameters_are_cloned_and_searched_like_any_estimators(digits: dict[str
 def test_records_may_have_several_labels() -> None:
     X, Y = make_multilabel_classification(n_samples=3000, n_features=8, n_classes=4, n_labels=2, random_state=0)
     keep = Y.sum(axis=1) <= 2
-    X, Y = X[keep] + stream(0, "jitter").normal(scale=0.01, size=(keep.sum(), 8)), Y[keep]
+    X, Y = X[keep] + seeded(0, "jitter").normal(scale=0.01, size=(keep.sum(), 8)), Y[keep]
     half = len(X) // 2
     fitted = PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
     right = (fitted.predict(X[half:]) == Y[half:]).mean()
@@ -384,7 +384,7 @@ def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarra
 def test_columns_of_numbers_in_another_order_are_refused(digits: dict[str, np.ndarray]) -> None:
     import pandas as pd
 
-    rng = stream(0, "columns")
+    rng = seeded(0, "columns")
     records, pool = (pd.DataFrame(rng.normal(size=(50, 2)), columns=["age", "income"]) for _ in range(2))
     with pytest.raises(InvalidInput, match=r"columns in its order \(age, income\), got income, age"):
         PrivateDistiller(1.0, num_queries=5).fit(records[["income", "age"]], [0, 1] * 25, X_public=pool)
@@ -397,7 +397,7 @@ def test_labels_with_gaps_are_refused_in_one_line() -> None:
 
 
 def test_a_pool_of_fewer_samples_than_classes_still_gets_its_queries_chosen() -> None:
-    X = stream(0, "few").normal(size=(60, 2))
+    X = seeded(0, "few").normal(size=(60, 2))
     fitted = PrivateDistiller(1.0).fit(X, np.arange(60) % 3, X_public=X[:2] + 0.5)
     assert len(fitted.rounds_[0].queries) == 2
 

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from recordwise import cli
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -223,7 +223,7 @@ def given(page: str, folder: Path) -> dict[str, Any]:
 
     from recordwise.votes import Ballot, Votes, cast_votes
 
-    rng = stream(0, "docs", page)
+    rng = seeded(0, "docs", page)
     digits = load_digits()
     images, labels, pool = digits.data[:1000], digits.target[:1000], digits.data[1000:]
 

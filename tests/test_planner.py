@@ -14,7 +14,7 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import plan, predict
 from recordwise.protocols.terms import Terms
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes import Ballot
 
 POINTS = 0.06  # how far a prediction may lie from the mean of a few runs, given the right guess of purity
@@ -29,7 +29,7 @@ def purity_of(queries: object, truth: np.ndarray, num_classes: int) -> float:
 @pytest.mark.parametrize(("epsilon", "s"), [(0.3, 20), (1.0, 40), (4.0, 100)])
 def test_predictions_hold_on_digits(epsilon: float, s: int) -> None:
     digits = load_digits()
-    order = stream(0, "planner").permutation(len(digits.data))
+    order = seeded(0, "planner").permutation(len(digits.data))
     pool, records = order[:800], order[800:]
     measured, purity = [], []
     for seed in range(5):

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordwise.encoders import fingerprint
 from recordwise.encoders.pretrained import pretrained
-from recordwise.encoders.resnet import ResNet
-from recordwise.encoders.saved import save_weights
-from recordwise.encoders.steps import fresh_weights
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, RecordwiseError
+from recordwise.hashing import fingerprint
 from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Silent
+from recordwise.randomness import seeded
 from recordwise.run import Outcome, run_job
-from recordwise.streams import stream
+from recordwise.vision.resnet import ResNet
+from recordwise.vision.saved import save_weights
+from recordwise.vision.steps import fresh_weights
 
 NUM_RECORDS, DIM = 300, 4
 
 
 @pytest.fixture
 def blobs(tmp_path: Path) -> dict[str, np.ndarray]:
-    rng = stream(0, "job")
+    rng = seeded(0, "job")
     y = rng.integers(3, size=NUM_RECORDS + 120)
     X = rng.normal(size=(len(y), DIM)) + 4 * y[:, None]
     made = {"X": X[:NUM_RECORDS], "y": y[:NUM_RECORDS], "pool": X[NUM_RECORDS:]}
@@ -249,7 +249,7 @@ def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np
 
 
 def test_a_network_on_disk_encodes_and_its_hash_stands_in_the_report(tmp_path: Path) -> None:
-    rng = stream(0, "pictures")
+    rng = seeded(0, "pictures")
     labels = rng.integers(2, size=200)
     images = rng.integers(0, 100, size=(200, 8, 8), dtype=np.uint8)
     images[labels == 1] += 150
@@ -277,7 +277,7 @@ def test_a_network_on_disk_encodes_and_its_hash_stands_in_the_report(tmp_path: P
 
 
 def test_several_labels_of_a_sample_share_a_line(tmp_path: Path) -> None:
-    rng = stream(0, "several")
+    rng = seeded(0, "several")
     y = rng.integers(2, size=(420, 2))
     X = 6.0 * y + rng.normal(size=(420, 2))  # two independent labels: four corners
     save(tmp_path, X=X[:300], y=y[:300], pool=X[300:])

@@ -17,6 +17,7 @@ import recordwise
 from recordwise.audit.replay import ReplayResult
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
+from recordwise.nearest.poll import Metric, Poll
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -26,7 +27,6 @@ from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.votes.ballot import Ballot
-from recordwise.votes.poll import Metric, Poll
 
 BALLOT = Ballot(num_queries=2, num_classes=2)
 POINTS = np.eye(2, dtype=np.float32)

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from recordwise.federation.certificates import make_certificates, make_node_key
 from recordwise.federation.identity import identity_key, kept_key, public_identity
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 SILOS = ("north", "south", "west")
 ADDRESS = "127.0.0.1:9600"
@@ -64,7 +64,7 @@ min_participants = 2
 def prepare(folder: Path) -> None:
     """Everything but the processes."""
     digits = load_digits()
-    order = stream(0, "federation").permutation(len(digits.data))
+    order = seeded(0, "federation").permutation(len(digits.data))
     pool, test, *held = np.split(order, [600, 897, 1197, 1497])
     hub = folder / "hub"
     make_certificates(hub, ["127.0.0.1", "localhost"])

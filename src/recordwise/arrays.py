@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,11 +31,3 @@ def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[n
 def sum_in_order(terms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row sums from left to right; a running sum, unlike np.sum, leaves no choice of order."""
     return np.add.accumulate(terms, axis=1)[:, -1]
-
-
-def digest(array: NDArray[np.generic]) -> str:
-    """SHA-256 of an array's type, shape and content."""
-    content = np.ascontiguousarray(array)
-    sha = hashlib.sha256(f"{content.dtype.str}{content.shape}".encode())
-    sha.update(content.data if content.size else b"")
-    return sha.hexdigest()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput, shown
 
 Kept = TypeVar("Kept")
@@ -114,13 +115,6 @@ class Unkept:
 
     def private_path(self, name: str) -> Path | None:
         return None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in place in one step, so that nobody ever reads half of it."""
-    partial = path.with_name(path.name + f".{os.getpid()}.part")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _remove(folder: Path) -> None:

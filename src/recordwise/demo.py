@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.baselines import NoisySGDHead
-from recordwise.checkpoint import write_whole
 from recordwise.distiller import PrivateDistiller
+from recordwise.durable import write_whole
 from recordwise.progress import Progress
+from recordwise.randomness import seeded
 from recordwise.report import summarize, write_report
-from recordwise.streams import stream
 from recordwise.students import student_from
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -57,7 +57,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     labels (no privacy), and noisy SGD on one linear layer over the same public features.
     """
     images, digits = _digits()
-    order = stream(seed, "demo", "split").permutation(len(images))
+    order = seeded(seed, "demo", "split").permutation(len(images))
     pool, records, test = np.split(order, [POOL, POOL + RECORDS])
 
     def distil(epsilon: float, run: int) -> PrivateDistiller:

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.nearest.backend import NumpyBackend
+from recordwise.nearest.poll import Metric
+from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.protocols.local import Answers, LocalMechanism, mechanisms, parameters, wire
 from recordwise.protocols.local.answers import ID_BYTES
-from recordwise.votes.backend import NumpyBackend
 from recordwise.votes.ballot import NOBODY, Votes
-from recordwise.votes.nearest import nearest_queries
-from recordwise.votes.poll import Metric
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -24,13 +24,15 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recordwise.arrays import Bools, Ints, digest
+from recordwise.arrays import Bools, Ints
 from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, copies, refuse_overlap, rows
-from recordwise.encoders import Manner, encode, encode_public, encoder_from, fingerprint, how_encoded
+from recordwise.encoders import Manner, encode, encode_public, encoder_from, how_encoded
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
+from recordwise.hashing import digest, fingerprint
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
+from recordwise.nearest import Metric
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
@@ -51,7 +53,7 @@ from recordwise.records import (
 )
 from recordwise.students import class_probabilities, rehearse, student_from, teach
 from recordwise.till import Till
-from recordwise.votes import NOBODY, Ballot, Metric, Votes, cast_votes
+from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 # (round, what is asked, how it is protected, who pays) -> what is released
 Gather = Callable[[int, Queries, Protocol[Any], Till], Release]

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import decode, neighbour_graph
+from recordwise.nearest import nearest_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries
-from recordwise.streams import stream
-from recordwise.votes import Ballot, nearest_queries
+from recordwise.randomness import seeded
+from recordwise.votes import Ballot
 
 PURITY, AT = 0.9, 10  # the guess when nobody makes one: clusters 90 % pure at ten queries per class
 # Of the made-up world: dimensions, bell curves in all (at least four to a class), and how far apart those of one class
@@ -229,7 +230,7 @@ def _world(num_classes: int, purity: float, at_queries: int, seed: int) -> _Worl
 
 
 def _draw(num_classes: int, apart: float, seed: int) -> _World:
-    rng = stream(seed, "planner", "world")
+    rng = seeded(seed, "planner", "world")
     modes = max(4, MODES // num_classes)
     between, within = rng.normal(size=(num_classes, 1, DIM)), rng.normal(size=(num_classes, modes, DIM))
     between[..., num_classes - 1 :] = 0  # few classes differ in few directions, and most of what varies is not class
@@ -251,7 +252,7 @@ def _runs(
     picks = nearest_queries(world.records, queries.vectors, ballot.votes_per_record)
     cells = np.zeros((ballot.num_queries, ballot.num_classes))
     np.add.at(cells, (picks, world.record_classes[:, None]), 1)
-    rng, noise = stream(seed, "planner", "counts"), SeededNoise(seed)
+    rng, noise = seeded(seed, "planner", "counts"), SeededNoise(seed)
     for _ in range(DRAWS):
         counts = rng.poisson(cells * (num_records / len(world.records)))
         released = protocol.informed(queries.sizes).release_of(counts, num_records, noise)

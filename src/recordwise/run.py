@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.checkpoint import OWN_LEDGER, write_whole
+from recordwise.checkpoint import OWN_LEDGER
 from recordwise.data import Kind, Loaded, kind_of
 from recordwise.distiller import PrivateDistiller
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.checkpoint import Checkpoint, Unkept, write_whole
+from recordwise.checkpoint import Checkpoint, Unkept
+from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput
 from recordwise.privacy.events import Event
 from recordwise.privacy.filter import RecordFilter

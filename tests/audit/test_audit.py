@@ -61,7 +61,7 @@ from recordwise.protocols.local import (
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot
 
 FALSE_ALARM = 1e-9  # per audit
@@ -246,7 +246,7 @@ def test_clopper_and_pearson_bounds_are_exact_binomial_tails(successes: int) -> 
 
 def test_the_bound_fails_no_more_often_than_stated() -> None:
     """Randomized response on a bit, epsilon 1, at a failure of 5 %: 2,000 audits of 200 draws."""
-    rng, epsilon, failure, audits = stream(0, "audit", "bound"), 1.0, 0.05, 2000
+    rng, epsilon, failure, audits = seeded(0, "audit", "bound"), 1.0, 0.05, 2000
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     wrong = 0
     for _ in range(audits):

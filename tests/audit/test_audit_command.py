@@ -14,7 +14,7 @@ from recordwise.audit import command
 from recordwise.audit.result import AuditResult
 from recordwise.cli_audit import audit
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 app = typer.Typer()
 app.command()(audit)
@@ -63,7 +63,7 @@ def test_an_audit_without_a_claim_is_refused() -> None:
 
 
 def test_a_job_is_audited_without_being_run(tmp_path: Path) -> None:
-    rng = stream(0, "job")
+    rng = seeded(0, "job")
     y = rng.integers(3, size=90)
     x = rng.normal(size=(90, 2)) + 5 * np.eye(3)[y][:, :2]
     np.savez(tmp_path / "records.npz", X=x[:50], y=y[:50])

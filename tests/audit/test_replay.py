@@ -14,12 +14,12 @@ from scipy.optimize import linear_sum_assignment
 from recordwise.audit.replay import ReplayResult, replay
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode, encoder_from
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Votes
 
 
 def blobs(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = stream(seed, "blobs")
+    rng = seeded(seed, "blobs")
     classes = rng.integers(3, size=count)
     centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
     return centres[classes] + rng.normal(size=(count, 2)), classes
@@ -174,7 +174,7 @@ def test_texts_and_tables_are_replayed() -> None:
     import pandas as pd
 
     words = np.array(["ward", "fever", "cough", "bone", "plaster", "fall", "skin", "rash", "itch"])
-    rng = stream(3, "texts")
+    rng = seeded(3, "texts")
 
     def texts(count: int, offset: int) -> list[str]:
         return [f"{' '.join(rng.choice(words, 4))} {offset + number}" for number in range(count)]

@@ -6,8 +6,9 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from recordwise.encoders import TorchEncoder, as_tensor, fingerprint
+from recordwise.encoders import TorchEncoder, as_tensor
 from recordwise.errors import InvalidInput
+from recordwise.hashing import fingerprint
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 4, 6, 3), dtype=np.uint8)
 

@@ -10,11 +10,11 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.pretrained import Prepare, pretrained
-from recordwise.encoders.resnet import Classifier, ResNet
-from recordwise.encoders.saved import save_weights
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.hashing import fingerprint
+from recordwise.vision.resnet import Classifier, ResNet
+from recordwise.vision.saved import save_weights
 
 PHOTOS = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
 

@@ -26,11 +26,12 @@ from torch import nn
 from recordwise.data.samples import rows
 from recordwise.encoders import Hog, Manner, Pca, Scaler, Table, Text, encode, encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import EXACT
-from recordwise.encoders.resnet import ResNet
-from recordwise.streams import stream
-from recordwise.votes import NOBODY, Ballot, NumpyBackend, cast_votes
+from recordwise.nearest import NumpyBackend
+from recordwise.randomness import seeded
+from recordwise.vision.resnet import ResNet
+from recordwise.votes import NOBODY, Ballot, cast_votes
 
-RNG = stream(0, "record by record")
+RNG = seeded(0, "record by record")
 RECORDS = 700  # more than two chunks of every encoder, and no multiple of one
 WORDS = np.array([f"word{number}" for number in range(300)])
 
@@ -156,7 +157,7 @@ def test_a_record_has_the_same_bits_in_any_company(name: str) -> None:
     with threads(2):
         assert np.array_equal(encoded(case.records), expected)
         assert np.array_equal(encoded(rows(case.records, slice(1, None))), expected[1:])
-    order = stream(1, name).permutation(RECORDS)
+    order = seeded(1, name).permutation(RECORDS)
     assert np.array_equal(encoded(rows(case.records, order)), expected[order])
     cut = np.concatenate([encoded(some) for some in parts(case.records, [1, 3, 130, 64, 7, 257])])
     assert np.array_equal(cut, expected)
@@ -199,7 +200,7 @@ def test_integers_too_long_for_float64_are_read_alike_in_every_array() -> None:
 
 def near_ties(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """Pairs of queries between which the last bits of some record decide: mirror images, in float32, around records."""
-    rng = stream(2, "near ties")
+    rng = seeded(2, "near ties")
     middle = vectors[rng.choice(len(vectors), count // 2, replace=False)].astype(np.float64)
     apart = rng.normal(size=middle.shape) * 1e-3
     return np.concatenate([middle + apart, middle - apart]).astype(np.float32)

@@ -12,10 +12,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encode_public, encoder_from
-from recordwise.encoders.resnet import ResNet
-from recordwise.encoders.saved import save_weights
 from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput
+from recordwise.vision.resnet import ResNet
+from recordwise.vision.saved import save_weights
 
 IMAGES = np.random.default_rng(0).normal(size=(30, 8, 8)).astype(np.float32)
 

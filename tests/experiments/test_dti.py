@@ -8,8 +8,8 @@ import torch
 from experiments.dti import cluster, settings
 from experiments.images import Images
 
-from recordwise.encoders.steps import Compute
-from recordwise.queries.dti import Transform
+from recordwise.vision.dti import Transform
+from recordwise.vision.steps import Compute
 
 
 def test_the_seed_that_rebuilds_the_pool_best_is_kept_and_its_clusters_are_written(tmp_path: Path):

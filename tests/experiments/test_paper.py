@@ -13,11 +13,11 @@ from experiments.measuring import Log
 from experiments.paper import compare_simclr, teach
 
 from experiments import compact, paper
-from recordwise.encoders.simclr import SimClr
-from recordwise.encoders.steps import Compute
-from recordwise.students.densenet import DenseNet
-from recordwise.students.mixmatch import MixMatch
-from recordwise.students.wide_resnet import WideResNet
+from recordwise.vision.densenet import DenseNet
+from recordwise.vision.mixmatch import MixMatch
+from recordwise.vision.simclr import SimClr
+from recordwise.vision.steps import Compute
+from recordwise.vision.wide_resnet import WideResNet
 
 CPU = Compute(device="cpu")
 

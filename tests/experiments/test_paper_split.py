@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from experiments import compact, dti, paper_split
 from recordwise.encoders.hog import Hog
-from recordwise.streams import stream
-from recordwise.votes.nearest import nearest_queries
+from recordwise.nearest.search import nearest_queries
+from recordwise.randomness import seeded
 
 ROWS = paper_split.HERE / "results" / "paper_split.json"
 KEYS = {
@@ -28,7 +28,7 @@ STUDENTS = ["nearest query", *TAUGHT]
 
 def strokes(colours: int | None = None) -> dict[str, NDArray[np.uint8]]:
     """Ten classes of bars, each at its own slope, shifted a little and seen through noise."""
-    rng = stream(0, "strokes")
+    rng = seeded(0, "strokes")
     images = {}
     y, x = np.mgrid[:28, :28] - 13.5
     for part, count in zip(compact.PARTS, (120, 400, 60), strict=True):

@@ -13,7 +13,7 @@ from experiments.pretrained import DIMS, represent
 from torch import nn
 
 from experiments import compact
-from recordwise.encoders.steps import Compute
+from recordwise.vision.steps import Compute
 
 
 class Pixels(nn.Module):

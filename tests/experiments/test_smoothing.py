@@ -10,11 +10,11 @@ from tests.labels.simulated import choices_of, ring, tally_of
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise import DiscreteLaplace, Normal
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 def test_smoothed_shares_maximise_the_posterior():
-    rng, std = stream(0, "smoothing"), 20.0
+    rng, std = seeded(0, "smoothing"), 20.0
     estimate = rng.normal(30, 25, (6, 2))
     facts = Facts(sizes=[4, 1, 2, 3, 2, 4], graph=ring(6, 1), num_records=400)
     records = 400 * facts.query_shares
@@ -36,7 +36,7 @@ def cost_difference(shares, estimate, records, std):
 
 
 def test_neighbours_lose_their_weight_with_the_noise():
-    rng = stream(1, "smoothing")
+    rng = seeded(1, "smoothing")
     counts = rng.integers(0, 100, (40, 4)).astype(float)
     facts = Facts(sizes=counts.sum(axis=1), graph=ring(40))
     exact = decode_smoothing(tally_of(counts, DiscreteLaplace(Fraction(1, 50))), facts)

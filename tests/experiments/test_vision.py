@@ -13,8 +13,8 @@ from experiments.measuring import purity
 from experiments.vision import Recipe, agree, represent, teach
 
 from experiments import cifar10, compact, mnist, svhn, vision
-from recordwise.encoders.saved import digest_of
-from recordwise.encoders.steps import Compute
+from recordwise.vision.saved import digest_of
+from recordwise.vision.steps import Compute
 
 CPU = Compute(device="cpu")
 

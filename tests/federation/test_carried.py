@@ -12,19 +12,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.encoders import encode, encoder_from
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import carried, described
+from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot
 
-RNG = stream(0, "carried")
+RNG = seeded(0, "carried")
 POOLS: list[tuple[str, Any]] = [
     ("scaler", RNG.normal(size=(50, 5))),
     ("pca", RNG.normal(size=(50, 5))),

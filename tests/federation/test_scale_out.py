@@ -20,9 +20,10 @@ from recordwise.federation.records import Records
 from recordwise.federation.scale_out import Here, OnRay, ParquetFolder
 from recordwise.federation.settings import PolicySection, SiloFile
 from recordwise.job import Source
+from recordwise.nearest import Metric
 from recordwise.protocols.central import CentralLaplace
-from recordwise.streams import stream
-from recordwise.votes import Ballot, Metric
+from recordwise.randomness import seeded
+from recordwise.votes import Ballot
 
 FILES, ROWS = 5, 40
 
@@ -53,7 +54,7 @@ def plan_of(encoder: str) -> tuple[Plan, object, np.ndarray]:
         threshold=1,
     )
     width = fitted.transform(pool[:1]).shape[1]
-    return plan, fitted, stream(0, "queries").normal(size=(6, width)).astype(np.float32)
+    return plan, fitted, seeded(0, "queries").normal(size=(6, width)).astype(np.float32)
 
 
 def test_files_vote_as_one_array_would(folder: Path) -> None:

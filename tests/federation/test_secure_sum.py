@@ -21,7 +21,7 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.secure_sum import SumClient, SumServer, masks, shamir
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.distributed import DistributedLaplace, ModularSum
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -31,7 +31,7 @@ STAGES = ("advertise", "share", "mask", "confirm", "reveal")
 def vectors_for(
     identities: Mapping[str, bytes], length: int, bits: int = 20, seed: int = 0
 ) -> dict[str, NDArray[np.uint64]]:
-    rng = stream(seed, "vectors")
+    rng = seeded(seed, "vectors")
     return {name: rng.integers(0, 2**bits, size=length, dtype=np.uint64) for name in identities}
 
 
@@ -241,7 +241,7 @@ def test_keys_are_not_shown_and_not_pickled() -> None:
 
 
 def votes_of(ballot: Ballot, records: int, seed: int) -> Votes:
-    rng = stream(seed, "votes")
+    rng = seeded(seed, "votes")
     queries = rng.integers(0, ballot.num_queries, size=(records, 1)).astype(np.int32)
     return Votes(ballot, queries, rng.integers(0, ballot.num_classes, size=(records, 1)).astype(np.int32))
 

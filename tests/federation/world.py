@@ -21,7 +21,7 @@ from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 CLASSES = ("oak", "ash", "elm")
 PER_SILO = 40
@@ -31,7 +31,7 @@ LOUD = 400.0
 
 def blobs(count: int, *path: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Points around three far centres, and which one each is at."""
-    rng = stream(7, *path)
+    rng = seeded(7, *path)
     numbers = np.arange(count) % len(CLASSES)
     centres = np.array([[0.0, 0, 0, 0], [9, 0, 9, 0], [0, 9, 0, 9]])
     return centres[numbers] + rng.normal(size=(count, 4)), np.array(CLASSES)[numbers]

@@ -10,7 +10,7 @@ from tests.labels.simulated import choices_of, tally_of
 from recordwise.labels.argmax import chance_of_leading, decode_argmax
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise import DiscreteLaplace, Normal
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9
 
@@ -22,7 +22,7 @@ def test_the_chance_of_leading_by_two_normal_cells_is_known():
 
 
 def test_the_chance_of_leading_is_that_of_a_simulation():
-    law, rng, runs = DiscreteLaplace(30), stream(0, "leading"), 200_000
+    law, rng, runs = DiscreteLaplace(30), seeded(0, "leading"), 200_000
     estimate = np.array([80.0, 60.0, 10.0, -40.0])
     truth = estimate - rng.laplace(0, 30, (runs, 4))
     seen = (truth.argmax(axis=1) == 0).mean()
@@ -43,7 +43,7 @@ def test_without_noise_to_speak_of_the_largest_cell_is_certain(scale):
 
 def test_the_confidence_is_calibrated_for_counts_that_could_be_anything():
     """Stated confidence against realised: among all labels, and among those stated to be 60 to 80 % sure."""
-    law, rng, runs = DiscreteLaplace(10), stream(1, "calibration"), 40_000
+    law, rng, runs = DiscreteLaplace(10), seeded(1, "calibration"), 40_000
     counts = rng.integers(-500, 500, (runs, 3)) // 5  # wide beside the noise: as good as "anything"
     estimate = counts - law_draws(law, counts.shape, rng)
     labels = decode_argmax(tally_of(estimate, law), Facts(sizes=np.ones(runs)))

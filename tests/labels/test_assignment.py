@@ -14,7 +14,7 @@ from recordwise.labels.assignment import all_assignments, decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.purity import tried_purities
 from recordwise.privacy.noise import Normal, SeededNoise, exponential_matching
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9
 
@@ -31,7 +31,7 @@ def by_listing_all(log_weights):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6])
 def test_sums_over_subsets_are_sums_over_all_assignments(size):
-    log_weights = stream(size, "weights").normal(0, 3, (size, size))
+    log_weights = seeded(size, "weights").normal(0, 3, (size, size))
     marginals, log_permanent = all_assignments(log_weights)
     expected, log_total = by_listing_all(log_weights)
     np.testing.assert_allclose(marginals, expected, atol=1e-12)
@@ -40,7 +40,7 @@ def test_sums_over_subsets_are_sums_over_all_assignments(size):
 
 @pytest.mark.parametrize("spread", [1.0, 4.0, 12.0])
 def test_belief_propagation_comes_close_to_the_exact_sums(monkeypatch, spread):
-    log_weights = stream(7, "weights").normal(0, spread, (9, 9))
+    log_weights = seeded(7, "weights").normal(0, spread, (9, 9))
     exact, log_permanent = all_assignments(log_weights)
     monkeypatch.setattr(module, "EXACT_UP_TO", 2)
     close, log_bethe = all_assignments(log_weights)
@@ -50,14 +50,14 @@ def test_belief_propagation_comes_close_to_the_exact_sums(monkeypatch, spread):
 
 
 def test_belief_propagation_holds_for_many_classes():
-    marginals, log_permanent = all_assignments(stream(8, "weights").normal(0, 5, (60, 60)))
+    marginals, log_permanent = all_assignments(seeded(8, "weights").normal(0, 5, (60, 60)))
     assert np.isfinite(log_permanent)
     np.testing.assert_allclose(marginals.sum(axis=1), 1)
     np.testing.assert_allclose(marginals.sum(axis=0), 1, atol=0.05)
 
 
 def test_every_class_is_used_once_and_the_total_likelihood_is_the_largest():
-    rng = stream(0, "hungarian")
+    rng = seeded(0, "hungarian")
     tally = tally_of(rng.normal(50, 40, (5, 5)), Normal(40.0))
     labels = decode_assignment(tally, Facts(sizes=np.ones(5)))
     assert sorted(labels.hard.tolist()) == list(range(5))
@@ -66,7 +66,7 @@ def test_every_class_is_used_once_and_the_total_likelihood_is_the_largest():
 
 def test_assigning_jointly_gains_what_it_should():
     """Local trust at epsilon 0.4, 30,000 records in ten clusters 86 % pure: 76.8 % alone, 84.5 % jointly (modelled)."""
-    rng, runs, size = stream(1, "gain"), 300, 10
+    rng, runs, size = seeded(1, "gain"), 300, 10
     std = np.sqrt(30_000 * 24.7)
     counts = np.full((size, size), 3_000 * 0.14 / 9) + np.eye(size) * 3_000 * (0.86 - 0.14 / 9)
     share = counts / 3_000
@@ -93,7 +93,7 @@ def test_more_queries_than_classes_cannot_be_assigned_one_each():
 def test_labels_of_matched_releases_are_right_as_often_as_they_say():
     """Worlds as the model has them: every class owns a query, whose purity is any of those tried."""
     runs, size, records, scale = 4000, 4, 60, Fraction(30)
-    rng, facts = stream(0, "matched"), Facts(sizes=np.ones(size), num_records=size * records)
+    rng, facts = seeded(0, "matched"), Facts(sizes=np.ones(size), num_records=size * records)
     right = 0
     for run in range(runs):
         truth = rng.permutation(size)

@@ -13,7 +13,7 @@ from recordwise.labels.field import critical_coupling, decode_field, field_margi
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.purity import evidence, softmax
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise, permute_and_flip
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 CLASSES, QUERIES, RECORDS = 5, 60, 100
 
@@ -25,7 +25,7 @@ def arcs(rng):
 
 
 def simulate(run, scale, purity=0.8):
-    rng = stream(run, "field")
+    rng = seeded(run, "field")
     truth = arcs(rng)
     counts = owned_counts(truth, np.full(QUERIES, RECORDS), purity, CLASSES, rng)
     law = DiscreteLaplace(scale)
@@ -83,7 +83,7 @@ def test_without_a_graph_and_with_public_shares_that_fit_the_labels_are_those_of
 def test_renaming_classes_or_queries_renames_the_labels():
     _, _, tally = simulate(1, scale=40)
     labels = decode_field(tally, FACTS)
-    classes, queries = np.roll(np.arange(CLASSES), 2), stream(0, "order").permutation(QUERIES)
+    classes, queries = np.roll(np.arange(CLASSES), 2), seeded(0, "order").permutation(QUERIES)
     renamed = tally_of(tally.estimate[:, classes], tally.law)
     before, after = (field_marginals(evidence(one, FACTS), FACTS) for one in (tally, renamed))
     np.testing.assert_allclose(after, before[:, classes], atol=1e-9)
@@ -105,7 +105,7 @@ def test_choices_profit_from_neighbours_too():
 
 
 def test_public_class_shares_help_when_they_are_true():
-    rng = stream(9, "shares")
+    rng = seeded(9, "shares")
     shares = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
     right = []
     for run in range(30):
@@ -123,7 +123,7 @@ def test_public_class_shares_help_when_they_are_true():
 
 
 def test_shares_that_a_release_clearly_shows_to_be_unequal_are_not_levelled():
-    rng = stream(10, "shares")
+    rng = seeded(10, "shares")
     truth = np.where(np.arange(QUERIES) < 50, 0, 1)
     counts = owned_counts(truth, np.full(QUERIES, RECORDS), 0.9, 2, rng)
     law = DiscreteLaplace(15)

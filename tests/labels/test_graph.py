@@ -8,8 +8,8 @@ import pytest
 from recordwise.errors import InvalidInput
 from recordwise.labels import graph as module
 from recordwise.labels import neighbour_graph
-from recordwise.streams import stream
-from recordwise.votes import Metric
+from recordwise.nearest import Metric
+from recordwise.randomness import seeded
 
 
 def by_hand(pool, queries, neighbours, discount):
@@ -23,7 +23,7 @@ def by_hand(pool, queries, neighbours, discount):
 
 @pytest.mark.parametrize(("neighbours", "discount"), [(5, 0.5), (5, 1.0), (2, 0.3)])
 def test_the_graph_is_what_a_loop_counts(neighbours, discount):
-    rng = stream(0, "graph")
+    rng = seeded(0, "graph")
     pool, queries = rng.normal(size=(200, 3)), rng.normal(size=(9, 3))
     found = neighbour_graph(pool, queries, neighbours=neighbours, discount=discount)
     np.testing.assert_allclose(found, by_hand(pool, queries, neighbours, discount), rtol=1e-12)
@@ -32,14 +32,14 @@ def test_the_graph_is_what_a_loop_counts(neighbours, discount):
 
 
 def test_without_discount_the_graph_counts_samples():
-    rng = stream(1, "graph")
+    rng = seeded(1, "graph")
     found = neighbour_graph(rng.normal(size=(50, 2)), rng.normal(size=(6, 2)), discount=1.0)
     assert found.sum() == 50 * 5 * 4
     assert (found == found.astype(int)).all()
 
 
 def test_the_graph_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
-    rng = stream(2, "graph")
+    rng = seeded(2, "graph")
     pool, queries = rng.normal(size=(100, 4)), rng.normal(size=(12, 4))
     whole = neighbour_graph(pool, queries)
     monkeypatch.setattr(module, "CHUNK", 7)
@@ -47,14 +47,14 @@ def test_the_graph_does_not_depend_on_the_size_of_a_chunk(monkeypatch):
 
 
 def test_fewer_queries_than_neighbours_are_all_neighbours():
-    rng = stream(3, "graph")
+    rng = seeded(3, "graph")
     assert (
         neighbour_graph(rng.normal(size=(10, 2)), rng.normal(size=(3, 2)), discount=1.0) == 10 - 10 * np.eye(3)
     ).all()
 
 
 def test_under_the_cosine_metric_only_directions_matter_and_a_zero_vector_has_none():
-    rng = stream(4, "graph")
+    rng = seeded(4, "graph")
     pool, queries = rng.normal(size=(60, 3)), rng.normal(size=(8, 3))
     unit = neighbour_graph(pool, queries / np.linalg.norm(queries, axis=1, keepdims=True), metric=Metric.COSINE)
     stretched = queries * rng.uniform(0.5, 20, size=(8, 1))

@@ -8,7 +8,7 @@ from recordwise.labels.assignment import decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.matching import decode_matching
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 CLASSES, RECORDS = 8, 200
 FACTS = Facts(sizes=np.ones(CLASSES), num_records=CLASSES * RECORDS)
@@ -18,7 +18,7 @@ def accuracies(draw_labels, scale, runs=120):
     """How often labels are right: argmax, assignment, matching."""
     right = []
     for run in range(runs):
-        rng = stream(run, "matching")
+        rng = seeded(run, "matching")
         truth = draw_labels(rng)
         counts = owned_counts(truth, np.full(CLASSES, RECORDS), 0.8, CLASSES, rng)
         law = DiscreteLaplace(scale)

@@ -13,7 +13,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.purity import tried_purities
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise, permute_and_flip
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9
 QUERIES, CLASSES, RECORDS = 20_000, 5, 60
@@ -25,7 +25,7 @@ def slack(number):
 
 
 def as_the_model_says(seed):
-    rng = stream(seed, "calibration")
+    rng = seeded(seed, "calibration")
     labels = rng.integers(CLASSES, size=QUERIES)
     purity = rng.choice(tried_purities(CLASSES), size=QUERIES)
     counts = np.zeros((QUERIES, CLASSES), dtype=np.int64)
@@ -82,7 +82,7 @@ def test_among_labels_that_stay_the_share_of_wrong_ones_is_as_promised():
 
 
 def test_labels_are_those_of_the_largest_cells():
-    rng = stream(3, "argmax")
+    rng = seeded(3, "argmax")
     estimate = rng.normal(0, 50, (300, 6))
     release, facts = tally_of(estimate, DiscreteLaplace(30)), Facts(sizes=rng.integers(1, 9, 300))
     chosen = decode_posterior(release, facts)

@@ -11,14 +11,14 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.purity import evidence
 from recordwise.labels.rehearsal import imagined, rehearsed, tempered
 from recordwise.privacy.noise import DiscreteLaplace, Normal
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9
 FACTS = Facts(sizes=np.ones(40), num_records=4_000)
 
 
 def example():
-    rng = stream(0, "rehearsal-test")
+    rng = seeded(0, "rehearsal-test")
     counts = np.eye(3)[rng.integers(3, size=40)] * 70 + 10
     tally = tally_of(counts + rng.laplace(0, 60, counts.shape), DiscreteLaplace(60))
     return tally, evidence(tally, FACTS)
@@ -57,7 +57,7 @@ def test_rehearsing_twice_gives_the_same():
     ids=["laplace", "normal"],
 )
 def test_imagined_noise_has_the_law_of_the_release(law, oracle, wrong):
-    tally = imagined(tally_of(np.zeros((200, 200)), law), np.zeros((200, 200)), stream(1, "imagined"))
+    tally = imagined(tally_of(np.zeros((200, 200)), law), np.zeros((200, 200)), seeded(1, "imagined"))
     noise = tally.estimate.ravel()
     assert kstest(noise, oracle.cdf).pvalue > FALSE_FAILURE
     assert kstest(noise, wrong.cdf).pvalue < FALSE_FAILURE
@@ -66,7 +66,7 @@ def test_imagined_noise_has_the_law_of_the_release(law, oracle, wrong):
 def test_imagined_choices_have_the_law_of_permute_and_flip():
     counts, runs = [9.0, 6.0, 1.0], 100_000
     release = choices_of(np.zeros(runs, dtype=int), 3, Fraction(4))
-    chosen = imagined(release, np.tile(counts, (runs, 1)), stream(2, "imagined")).chosen
+    chosen = imagined(release, np.tile(counts, (runs, 1)), seeded(2, "imagined")).chosen
     seen = np.bincount(chosen, minlength=3) / runs
     slack = np.sqrt(np.log(2 * 3 / FALSE_FAILURE) / (2 * runs))  # Hoeffding, over three classes
     assert np.abs(seen - chance_by_enumeration(counts, 4.0)).max() < slack
@@ -75,7 +75,7 @@ def test_imagined_choices_have_the_law_of_permute_and_flip():
 
 def test_imagined_matchings_have_the_law_of_the_mechanism():
     counts, runs = np.array([[9.0, 6.0], [4.0, 3.0]]), 5000
-    rng = stream(3, "imagined")
+    rng = seeded(3, "imagined")
     release = matched_of([0, 1], Fraction(2))
     kept = np.mean([imagined(release, counts, rng).chosen.tolist() == [0, 1] for _ in range(runs)])
     slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * runs))  # Hoeffding

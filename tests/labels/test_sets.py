@@ -6,14 +6,14 @@ from tests.labels.simulated import ring, tally_of
 from recordwise.labels.facts import Facts
 from recordwise.labels.sets import decode_sets
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 QUERIES, CLASSES, RECORDS = 50, 8, 200
 
 
 def simulate(seed, scale):
     """Two labels per record; each query has one or two that most of its records carry."""
-    rng = stream(seed, "sets")
+    rng = seeded(seed, "sets")
     truth = np.zeros((QUERIES, CLASSES), dtype=bool)
     for row in truth:
         row[rng.choice(CLASSES, rng.integers(1, 3), replace=False)] = True
@@ -57,7 +57,7 @@ def test_stated_confidence_follows_the_share_of_right_sets():
 
 
 def test_neighbours_help_here_too():
-    rng = stream(3, "sets")
+    rng = seeded(3, "sets")
     truth = np.zeros((QUERIES, CLASSES), dtype=bool)
     truth[:25, 1] = truth[25:, 4] = truth[10:40, 6] = True
     law = DiscreteLaplace(100)
@@ -72,7 +72,7 @@ def test_neighbours_help_here_too():
 
 
 def test_without_a_public_number_of_records_each_is_taken_to_carry_r_labels():
-    rng = stream(4, "sets")
+    rng = seeded(4, "sets")
     truth = np.zeros((QUERIES, CLASSES), dtype=bool)
     for row in truth:
         row[rng.choice(CLASSES, 2, replace=False)] = True

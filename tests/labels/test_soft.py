@@ -10,7 +10,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.purity import evidence
 from recordwise.labels.soft import project, soft_labels
 from recordwise.privacy.noise import DiscreteLaplace
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 ROWS = arrays(np.float64, (2, 4), elements=st.floats(-50, 50))
 
@@ -37,7 +37,7 @@ def test_without_noise_soft_labels_are_the_shares_of_the_counts():
 
 
 def test_soft_labels_fit_the_true_shares_better_than_projected_counts():
-    rng, law = stream(0, "soft"), DiscreteLaplace(40)
+    rng, law = seeded(0, "soft"), DiscreteLaplace(40)
     shares = rng.dirichlet([0.3] * 6, size=400)
     counts = np.array([rng.multinomial(200, row) for row in shares])
     tally = tally_of(counts + rng.laplace(0, 40, counts.shape), law)

@@ -22,7 +22,7 @@ from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTall
 from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise, SystemNoise, permute_and_flip
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 FALSE_FAILURE = 1e-9  # a thousand such checks every day for ten years: under 1 % chance of one false alarm
@@ -226,7 +226,7 @@ def test_noise_follows_from_the_budget_the_ballot_and_the_neighbours(neighbours,
 
 
 def some_votes(ballot: Ballot, records: int, seed: int) -> Votes:
-    rng = stream(seed, "votes")
+    rng = seeded(seed, "votes")
     queries = rng.integers(0, ballot.num_queries, size=(records, 1)).astype(np.int32)
     return Votes(ballot, queries, rng.integers(0, ballot.num_classes, size=(records, 1)).astype(np.int32))
 
@@ -345,7 +345,7 @@ def test_permute_and_flip_labels_better_than_laplace_by_the_stated_rates():
     assert exact_flip == pytest.approx(0.632, abs=0.003)
     assert exact_laplace == pytest.approx(0.553, abs=0.003)
 
-    order = stream(0, "classes").permuted(
+    order = seeded(0, "classes").permuted(
         np.tile(np.arange(10), (n, 1)), axis=1
     )  # so that argmax breaks ties at random
     counts, right = COUNTS[order], order.argmin(axis=1)

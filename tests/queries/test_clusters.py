@@ -6,9 +6,9 @@ from scipy.stats import entropy
 from sklearn.datasets import load_digits
 
 from recordwise.errors import InvalidInput
+from recordwise.nearest.poll import Metric
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries, Uncertainty
 from recordwise.votes.ballot import NOBODY
-from recordwise.votes.poll import Metric
 
 DIGITS = load_digits().data.astype(np.float32)
 RNG = np.random.default_rng(0)

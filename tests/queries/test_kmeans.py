@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from recordwise.errors import InvalidInput
+from recordwise.nearest.poll import Metric
+from recordwise.nearest.search import nearest_queries
 from recordwise.queries import kmeans
 from recordwise.votes.ballot import NOBODY
-from recordwise.votes.nearest import nearest_queries
-from recordwise.votes.poll import Metric
 
 DIGITS = load_digits().data.astype(np.float32)
 RNG = np.random.default_rng(0)

@@ -17,14 +17,14 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
+from recordwise.randomness import seeded
 from recordwise.report import Summary, render, summarize, write_report
-from recordwise.streams import stream
 
 
 def fitted(folder: Path, **settings: Any) -> tuple[PrivateDistiller, np.ndarray]:
     digits = load_digits()
     images = digits.images.astype(np.uint8)
-    order = stream(0, "report").permutation(len(images))
+    order = seeded(0, "report").permutation(len(images))
     pool, records = images[order[:400]], order[400:]
     ledger = Ledger.open(folder / "ledger.sqlite")
     ledger.open_budget("digits", epsilon=5)
@@ -142,7 +142,7 @@ def test_a_summary_tells_nothing_about_this_machine(summary: Summary, tmp_path_f
 @pytest.mark.parametrize(
     ("X", "pool"),
     [
-        (stream(1, "X").normal(size=(300, 2)), stream(2, "pool").normal(size=(200, 2))),
+        (seeded(1, "X").normal(size=(300, 2)), seeded(2, "pool").normal(size=(200, 2))),
         (
             [f"cat number {i}" for i in range(150)] + [f"dog {i} barks" for i in range(150)],
             [f"a cat {i}" for i in range(100)] + [f"a dog that barks {i}" for i in range(100)],

@@ -16,9 +16,10 @@ from tests.votes import oracle
 from tests.votes.hard import hard_problem, kinds, seeds
 
 from recordwise.errors import InvalidInput
+from recordwise.nearest import Metric, NumpyBackend, TorchBackend
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.streams import stream
-from recordwise.votes import NOBODY, Ballot, Metric, NumpyBackend, TorchBackend, cast_votes, count_votes
+from recordwise.randomness import seeded
+from recordwise.votes import NOBODY, Ballot, cast_votes, count_votes
 from recordwise.votes import backend as backends
 
 Labels = list[set[int]]
@@ -36,7 +37,7 @@ def test_one_record_changes_no_more_cells_than_the_ballot_says(
     records, queries = hard_problem(seed, kind, num_records=20)
     queries = queries[queries.any(axis=1)]
     form = Ballot(num_queries=len(queries), num_classes=4, votes_per_record=min(k, len(queries)), labels_per_record=r)
-    labels = random_sets(stream(seed, "labels"), len(records), 4, r)
+    labels = random_sets(seeded(seed, "labels"), len(records), 4, r)
 
     def counts(keep: slice) -> NDArray[np.int64]:
         return cast_votes(records[keep], labels[keep], queries, form, metric=metric).counts()
@@ -54,7 +55,7 @@ def test_one_record_changes_no_more_cells_than_the_ballot_says(
 def test_votes_are_the_nearest_queries_and_the_classes() -> None:
     records, queries = hard_problem(3, "plain")
     form = Ballot(num_queries=len(queries), num_classes=5, votes_per_record=2)
-    labels = stream(3, "labels").integers(0, 5, len(records))
+    labels = seeded(3, "labels").integers(0, 5, len(records))
     votes = cast_votes(records, labels, queries, form)
     np.testing.assert_array_equal(votes.queries, oracle.nearest(records, queries, 2))
     np.testing.assert_array_equal(votes.labels[:, 0], labels)
@@ -73,7 +74,7 @@ def test_counting_a_stream_is_casting_and_counting(
     records, queries = hard_problem(8, "grid", num_records=100)
     queries = queries[queries.any(axis=1)]
     form = Ballot(num_queries=len(queries), num_classes=6, votes_per_record=3, labels_per_record=2)
-    labels = random_sets(stream(8, "labels"), 100, 6, 2)
+    labels = random_sets(seeded(8, "labels"), 100, 6, 2)
     rule = {"metric": metric, "max_distance": 1.5}
     expected = cast_votes(records, labels, queries, form, **rule).counts()  # type: ignore[arg-type]
     indicators = np.array([[one in chosen for one in range(6)] for chosen in labels])
@@ -146,7 +147,7 @@ def test_blocks_that_do_not_match_are_refused() -> None:
 def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "SPAN", 1024)
     form = Ballot(num_queries=30, num_classes=4, votes_per_record=2)
-    rng = stream(0, "memory")
+    rng = seeded(0, "memory")
     queries, tile = rng.standard_normal((30, 16)), rng.standard_normal((4096, 16), dtype=np.float32)
 
     def peak(tiles: int) -> int:
@@ -167,7 +168,7 @@ def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 def test_ten_million_records_are_counted_in_less_than_a_gibibyte(tmp_path: Path) -> None:
-    path, tile = tmp_path / "records.f32", stream(0, "ten million").standard_normal((100_000, 128), dtype=np.float32)
+    path, tile = tmp_path / "records.f32", seeded(0, "ten million").standard_normal((100_000, 128), dtype=np.float32)
     with path.open("wb") as file:
         for _ in range(100):
             file.write(tile.tobytes())

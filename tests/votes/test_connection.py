@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from recordwise.errors import InvalidInput
+from recordwise.nearest import Metric, nearest_queries
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.streams import stream
-from recordwise.votes import Ballot, Metric, balanced_prices, cast_votes, nearest_queries
+from recordwise.randomness import seeded
+from recordwise.votes import Ballot, balanced_prices, cast_votes
 
 
 def uneven(seed: int, num_records: int) -> NDArray[np.float64]:
     """Three clumps of very different sizes."""
-    rng = stream(seed, "uneven")
+    rng = seeded(seed, "uneven")
     centres = rng.standard_normal((3, 8))
     return centres[rng.choice(3, num_records, p=[0.8, 0.15, 0.05])] + 0.4 * rng.standard_normal((num_records, 8))
 
@@ -41,7 +42,7 @@ def test_prices_from_the_pool_even_out_the_votes_of_other_records(metric: Metric
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 4))
 @settings(max_examples=25, deadline=None)
 def test_one_replaced_record_changes_at_most_2k_votes_under_prices(seed: int, k: int) -> None:
-    rng = stream(seed, "replaced")
+    rng = seeded(seed, "replaced")
     records, queries = rng.standard_normal((30, 4)), rng.standard_normal((8, 4))
     prices = balanced_prices(rng.standard_normal((100, 4)), queries, k, rounds=20)
     labels = rng.integers(0, 3, 30)
@@ -69,7 +70,7 @@ def test_balancing_private_records_jointly_loses_the_bound_on_a_chain() -> None:
     joint = np.abs(joint_counts(left, labels, queries) - joint_counts(right, labels, queries)).sum()  # type: ignore[operator]
     assert joint >= 2 * (m - 2)
     form = Ballot(num_queries=m, num_classes=2)
-    prices = balanced_prices(stream(0, "pool").uniform(-0.5, m - 0.5, (500, 1)), queries[:, None], 1)
+    prices = balanced_prices(seeded(0, "pool").uniform(-0.5, m - 0.5, (500, 1)), queries[:, None], 1)
     alone = [
         cast_votes(some[:, None], labels, queries[:, None], form, prices=prices).counts() for some in (left, right)
     ]

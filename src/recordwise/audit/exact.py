@@ -30,7 +30,7 @@ from recordwise.protocols.local import (
 )
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 Floats = NDArray[np.float64]
 KEYS = 2000  # hash functions tried: a mechanism must be private for every single one
@@ -126,7 +126,7 @@ def _(protocol: Collision | Separation | Concatenation, pair: Pair, parties: int
     assert pair.after is not None
     forth = back = 0.0
     for (channel, old), (_, new) in zip(parts(protocol, pair.before), parts(protocol, pair.after), strict=True):
-        rng = stream(0, "audit", "keys")
+        rng = seeded(0, "audit", "keys")
         keys = rng.integers(0, channel.family.prime, (KEYS, channel.independence))
         hits = [channel.family.apply(keys, np.array([points])) for points in (old, new) if points]
         buckets = np.concatenate([*hits, _free_bucket(np.concatenate(hits, axis=1), channel.buckets)], axis=1)

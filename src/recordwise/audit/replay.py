@@ -16,16 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from recordwise.arrays import digest
 from recordwise.data import Samples
 from recordwise.data.samples import Kind, kind_of, rows
 from recordwise.distiller import PrivateDistiller
-from recordwise.encoders import fingerprint
 from recordwise.errors import InvalidInput
+from recordwise.hashing import digest, fingerprint
 from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 FAR = 1e4  # how many times as far out as any sample an outlier lies
 
@@ -187,7 +186,7 @@ def _neighbours(
     X: Samples, y: NDArray[Any], X_public: Samples, classes: Any, seed: int
 ) -> Iterator[tuple[str, Neighbours, Samples, NDArray[Any]]]:
     """Data sets one record away from (X, y): ordinary ones, and those that break rules which look at other records."""
-    rng = stream(seed, "audit", "replay")
+    rng = seeded(seed, "audit", "replay")
     n = len(y)
     at, twin = (int(row) for row in rng.choice(n, size=2, replace=False))
     everyone = np.arange(n)

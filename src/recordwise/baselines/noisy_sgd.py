@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from recordwise.arrays import as_vectors
 from recordwise.errors import positive, probability
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 class NoisySGDHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -62,7 +62,7 @@ class NoisySGDHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         rate = min(1.0, self.batch_size / num_records)
         steps = max(1, round(self.epochs / rate))
         self.noise_multiplier_ = _noise_multiplier(self.epsilon, self.delta, rate, steps)
-        rng = stream(self.random_state, "noisy-sgd")
+        rng = seeded(self.random_state, "noisy-sgd")
         lengths = np.linalg.norm(vectors, axis=1)
         weights = np.zeros((vectors.shape[1], num_classes))
         for _ in range(steps):

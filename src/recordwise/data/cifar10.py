@@ -12,7 +12,7 @@ import numpy as np
 
 from recordwise.data.samples import Loaded
 from recordwise.data.source import Remote, verified
-from recordwise.data.strips import read_strips, verified_array
+from recordwise.data.webp import read_strips, verified_array
 from recordwise.errors import InvalidInput
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recordwise.data.samples import Kind, Samples, kind_of, missing, rows
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 _CHUNK_BYTES = 1 << 25
 
@@ -75,7 +75,7 @@ def _hashes(content: NDArray[Any]) -> NDArray[np.uint64]:
     words = np.zeros((len(content), -(-width // 8)), dtype=np.uint64)
     words.view(np.uint8)[:, :width] = content.view(np.uint8).reshape(len(content), width)
     words ^= words >> np.uint64(32)  # low bits alone survive a product modulo 2^64
-    odd = stream(0, "overlap").integers(0, 2**64, size=words.shape[1], dtype=np.uint64) | np.uint64(1)
+    odd = seeded(0, "overlap").integers(0, 2**64, size=words.shape[1], dtype=np.uint64) | np.uint64(1)
     words *= odd
     total: NDArray[np.uint64] = words.sum(axis=1, dtype=np.uint64)
     return total

@@ -19,7 +19,7 @@ from recordwise.data.named import DataSet
 from recordwise.data.overlap import copies
 from recordwise.data.samples import Loaded, rows
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 class Rule(StrEnum):
@@ -96,7 +96,7 @@ def split_of(name: str, rule: Rule) -> Split:
     shares = _SHARES[name, rule]
     sizes = [sum(share[part] for share in shares.values()) for part in (0, 1)]
     decks = [
-        first + stream(0, "split", name, Rule.CLEAN, part).permutation(size)  # one shuffle, whichever rule deals
+        first + seeded(0, "split", name, Rule.CLEAN, part).permutation(size)  # one shuffle, whichever rule deals
         for part, first, size in zip(("train", "test"), (0, sizes[0]), sizes, strict=True)
     ]
     dealt = {}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recordwise.data.samples import Loaded
 from recordwise.data.source import Remote, verified
-from recordwise.data.strips import read_strips, verified_array
+from recordwise.data.webp import read_strips, verified_array
 
 CLASSES = tuple("0123456789")
 SIDE = 32

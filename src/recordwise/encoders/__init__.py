@@ -1,13 +1,13 @@
 """Step 1, represent: samples become vectors, by functions of public data alone."""
 
 from recordwise.encoders.encoding import Manner, encode, encode_public, how_encoded
-from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, as_tensor
 from recordwise.encoders.spec import encoder_from
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
+from recordwise.hashing import fingerprint
 
 __all__ = [
     "Hog",

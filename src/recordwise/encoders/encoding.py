@@ -26,7 +26,7 @@ from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput, RecordwiseError
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
@@ -160,7 +160,7 @@ def _keeps_its_bits(encoder: Any, samples: Samples, manner: Manner) -> bool:
     """Whether no other order changes a bit, and in batches of one size no company of copies either."""
     expected = encode_public(encoder, samples, manner=manner)
     everyone = np.arange(len(expected))
-    for order in (everyone[::-1], np.roll(everyone, 1), stream(0, "encoding").permutation(len(everyone))):
+    for order in (everyone[::-1], np.roll(everyone, 1), seeded(0, "encoding").permutation(len(everyone))):
         again = encode_public(encoder, rows(samples, order), manner=manner)
         if again.shape != expected.shape or not np.array_equal(_bits(again), _bits(expected[order])):
             return False

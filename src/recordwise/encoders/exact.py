@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import digest
+from recordwise.hashing import digest
 
 INPUT_BITS, COLUMN_BITS = 26, 27  # together the 53 bits of a float64
 

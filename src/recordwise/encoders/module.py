@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from recordwise.data.samples import Samples, rows
-from recordwise.encoders.fingerprint import fingerprint
 from recordwise.errors import InvalidInput, MissingExtra, whole
+from recordwise.hashing import fingerprint
 
 if TYPE_CHECKING:
     import torch

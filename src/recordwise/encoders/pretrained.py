@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.encoders.module import TorchEncoder
-from recordwise.encoders.resnet import Classifier
-from recordwise.encoders.saved import load_network
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.vision.resnet import Classifier
+from recordwise.vision.saved import load_network
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CENTRED = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))

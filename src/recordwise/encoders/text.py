@@ -17,7 +17,7 @@ from recordwise.arrays import sum_in_order
 from recordwise.data.samples import Samples
 from recordwise.encoders.exact import ExactLinear
 from recordwise.errors import InvalidInput, whole
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,7 +54,7 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.words_ = words
         held = np.bincount(counts.indices, minlength=counts.shape[1])
         self.rarity_: NDArray[np.float64] = 1 + np.log((1 + counts.shape[0]) / (1 + held))
-        start = int(stream(self.seed, "text").integers(2**31))
+        start = int(seeded(self.seed, "text").integers(2**31))
         themes = TruncatedSVD(dim, random_state=start).fit(self._weights(counts))
         self.themes_ = ExactLinear.of(themes.components_.T, limit=1.0)
         return self

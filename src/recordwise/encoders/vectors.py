@@ -14,7 +14,7 @@ from recordwise.data.samples import Samples, rows
 from recordwise.encoders.exact import ExactLinear
 from recordwise.encoders.numbers import as_numbers, finite_rows
 from recordwise.errors import InvalidInput, whole
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
 _REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
@@ -64,7 +64,7 @@ class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         whole(dim=self.dim)
         vectors = flat("pool", pool)
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
-        start = int(stream(self.seed, "pca").integers(2**31))
+        start = int(seeded(self.seed, "pca").integers(2**31))
         pca = PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start).fit(vectors)
         self.mean_: NDArray[np.float64] = pca.mean_.astype(np.float64)
         components = pca.components_.T.astype(np.float64)

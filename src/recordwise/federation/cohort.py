@@ -28,7 +28,7 @@ from recordwise.protocols.local import Answers, LocalMechanism, RandomizedRespon
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Votes
 
 BLOCK = 1 << 18  # devices at a time
@@ -59,7 +59,7 @@ def _(protocol: LocalMechanism, counts: NDArray[np.int64], *, seed: int) -> Tall
 @simulate_cohort.register(UnaryEncoding)
 def _(protocol: RandomizedResponse | UnaryEncoding, counts: NDArray[np.int64], *, seed: int) -> Tally:
     _check(protocol, counts)
-    devices, rng, indicator = int(counts.sum()), stream(seed, "cohort"), protocol.indicator
+    devices, rng, indicator = int(counts.sum()), seeded(seed, "cohort"), protocol.indicator
     ones = rng.binomial(counts, float(indicator.hit)) + rng.binomial(devices - counts, float(indicator.miss))
     estimate = (ones.astype(np.float64) - devices * float(indicator.miss)) / indicator.gap
     return Tally(protocol.ballot, replace(protocol.guarantee, private=False), estimate, protocol.law(devices))

@@ -10,10 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from recordwise.checkpoint import write_whole
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
-from recordwise.encoders import fingerprint
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, ProtocolFault, whole
 from recordwise.federation import carried
 from recordwise.federation.exchange import Exchange
@@ -21,6 +20,7 @@ from recordwise.federation.gathering import Gathering
 from recordwise.federation.identity import kept_key
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
+from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Trust
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.questions import Questions

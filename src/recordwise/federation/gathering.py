@@ -16,10 +16,11 @@ from recordwise.errors import ProtocolFault
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import frame, open_sealed, unframe
 from recordwise.federation.plan import Ask, Plan
-from recordwise.federation.replies import Reply, digest_of
+from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import SumServer
 from recordwise.federation.shuffling import packed
 from recordwise.federation.silo import ACCEPTED, WAITING, purpose
+from recordwise.hashing import digest_of
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import ExactCounts
 from recordwise.protocols.distributed import DistributedLaplace, ModularSum

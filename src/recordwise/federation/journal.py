@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from recordwise.errors import ChangedInput, ProtocolFault
-from recordwise.federation.replies import digest_of
 from recordwise.federation.secure_sum import Session, SumClient
+from recordwise.hashing import digest_of
 
 
 class Journal:

@@ -17,12 +17,12 @@ from recordwise.errors import InvalidInput, ProtocolFault, whole
 from recordwise.federation import described
 from recordwise.federation.identity import KEY_BYTES, frame, unframe
 from recordwise.federation.secure_sum import Session
+from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import Guarantee, Trust, members, rounded_up
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.terms import promised
-from recordwise.votes.poll import Metric
 
 VERSION = "recordwise-federation-1"  # changes whenever the same plan would mean something else
 

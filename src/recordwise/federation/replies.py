@@ -5,7 +5,6 @@ A reply that is altered, replayed under another request or sent in another's nam
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from recordwise.errors import ProtocolFault
@@ -58,7 +57,3 @@ class Reply:
     def _parts(self) -> tuple[bytes, ...]:
         told = (VERSION, "reply", self.name, self.stage, self.request, self.refused)
         return (*(part.encode() for part in told), self.body)
-
-
-def digest_of(request: bytes) -> str:
-    return hashlib.sha256(request).hexdigest()

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from recordwise.checkpoint import write_whole
+from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, ProtocolFault, RecordwiseError
 from recordwise.federation.identity import frame, open_sealed, unframe
 from recordwise.federation.plan import Ask, Plan
-from recordwise.federation.replies import Reply, digest_of
+from recordwise.federation.replies import Reply
 from recordwise.federation.silo import ACCEPTED, log, purpose, refusal
+from recordwise.hashing import digest_of
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.shuffle.sealing import OVERHEAD

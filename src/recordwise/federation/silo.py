@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recordwise.checkpoint import write_whole
+from recordwise.durable import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault, RecordwiseError
 from recordwise.federation import carried
 from recordwise.federation.identity import frame, seal_to, unframe
@@ -19,8 +19,9 @@ from recordwise.federation.journal import Journal
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy
 from recordwise.federation.records import Voters
-from recordwise.federation.replies import Reply, digest_of
+from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import SumClient
+from recordwise.hashing import digest_of
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Floats, as_vectors
 from recordwise.errors import InvalidInput, whole
-from recordwise.votes.nearest import nearest_queries
-from recordwise.votes.poll import Metric
+from recordwise.nearest.poll import Metric
+from recordwise.nearest.search import nearest_queries
 
 CHUNK = 4_096  # pool samples at a time
 DISCOUNT = 0.5  # of each further neighbour: a sample says most about the queries that it lies between

@@ -21,7 +21,7 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.purity import Evidence, evidence, mix, softmax
 from recordwise.privacy.noise import SeededNoise, exponential_matching
 from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 REHEARSALS = 4
 HOTTEST = 100.0
@@ -38,7 +38,7 @@ def rehearsed(
     """
     if known.records is None:
         return posterior
-    rng = stream(0, "rehearsal")
+    rng = seeded(0, "rehearsal")
     purity = known.learned(posterior).purity
     stated, right = [], []
     for _ in range(REHEARSALS):

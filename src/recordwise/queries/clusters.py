@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Floats, Ints, as_vectors
 from recordwise.errors import InvalidInput, whole
+from recordwise.nearest.poll import Metric
+from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.guarantee import members
 from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
 from recordwise.votes.ballot import NOBODY
-from recordwise.votes.nearest import nearest_queries
-from recordwise.votes.poll import Metric
 
 
 @dataclass(frozen=True, kw_only=True)

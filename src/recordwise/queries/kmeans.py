@@ -8,10 +8,10 @@ from scipy.sparse import csr_matrix
 
 from recordwise.arrays import Ints
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.nearest.poll import Metric, unit_rows
+from recordwise.nearest.search import nearest_queries
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY
-from recordwise.votes.nearest import nearest_queries
-from recordwise.votes.poll import Metric, unit_rows
 
 ITERATIONS = 50
 SETTLED = 1e-3  # stop when fewer than this share of the samples changes cluster
@@ -55,7 +55,7 @@ def kmeans(
 
 def _start(points: NDArray[np.float32], mass: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.float32]:
     """Starting centres: each drawn in proportion to mass times squared distance from those before it."""
-    rng = stream(seed, "kmeans")
+    rng = seeded(seed, "kmeans")
     few = START_FROM * clusters
     if few < len(points):
         drawn = np.sort(rng.choice(len(points), few, replace=False))

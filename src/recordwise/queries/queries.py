@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Ints, as_vectors
 from recordwise.errors import InvalidInput
+from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import members
 from recordwise.votes.ballot import NOBODY
-from recordwise.votes.poll import Metric
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.checkpoint import write_whole
+from recordwise.durable import write_whole
 from recordwise.privacy.guarantee import Neighbours, Unit, exact, rounded_down, rounded_up
 from recordwise.report import charts
 from recordwise.report.summary import Summary

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from recordwise.data.samples import Samples, rows
 from recordwise.encoders.module import as_tensor, load_torch
 from recordwise.errors import InvalidInput, positive, whole
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +73,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from classes (n,), or from chances (n, C)."""
         self._refuse_settings()
-        rng = stream(self.seed, "torch student")
+        rng = seeded(self.seed, "torch student")
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         with self._own_randomness(rng):
             self.module_ = self._fresh().to(self.device)
@@ -86,7 +86,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse wrong settings, and a module that does not give a logit per class, before it is trained."""
         self._refuse_settings()
         probe = clone(self)
-        with self._own_randomness(stream(self.seed, "torch student")):
+        with self._own_randomness(seeded(self.seed, "torch student")):
             probe.module_ = probe._fresh().to(self.device)
             outputs = probe._logits(rows(X, slice(0, 2))).shape[1]
         if outputs != num_classes:

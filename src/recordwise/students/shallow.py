@@ -16,7 +16,7 @@ from sklearn.neural_network import MLPClassifier
 
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 class _Scaled(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -84,5 +84,5 @@ class Mlp(_Scaled):
             batch_size=min(128, max(8, num_samples // 20)),  # a small pool still gets its steps
             max_iter=self.epochs,
             n_iter_no_change=self.epochs,
-            random_state=int(stream(self.seed, "mlp").integers(2**31)),
+            random_state=int(seeded(self.seed, "mlp").integers(2**31)),
         )

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
 
@@ -44,7 +44,7 @@ def student_from(spec: Any, *, seed: int) -> Any:
         student = clone(spec)
         for setting, value in student.get_params().items():
             if value is None and setting.split("__")[-1] == "random_state":
-                student.set_params(**{setting: int(stream(seed, "student", setting).integers(2**31))})
+                student.set_params(**{setting: int(seeded(seed, "student", setting).integers(2**31))})
         return student
     if callable(getattr(spec, "state_dict", None)):
         return TorchStudent(spec, seed=seed)

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput
-from recordwise.votes.backend import Backend
+from recordwise.nearest.backend import Backend
+from recordwise.nearest.poll import Metric, Poll
+from recordwise.nearest.search import NUMPY, as_records, for_each_span, nearest_queries
 from recordwise.votes.ballot import Ballot, Votes
 from recordwise.votes.classes import as_classes
-from recordwise.votes.nearest import NUMPY, as_records, for_each_span, nearest_queries
-from recordwise.votes.poll import Metric, Poll
 
 
 def cast_votes(

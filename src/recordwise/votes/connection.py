@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
 from recordwise.errors import InvalidInput, whole
-from recordwise.votes.backend import Backend
-from recordwise.votes.nearest import NUMPY, nearest_queries
-from recordwise.votes.poll import Metric, Poll
+from recordwise.nearest.backend import Backend
+from recordwise.nearest.poll import Metric, Poll
+from recordwise.nearest.search import NUMPY, nearest_queries
 
 PRIOR = 0.1  # of an equal share, added to every load, so that an empty query gets cheaper by a finite step
 FIRST_STEP = 2.0  # in units of the distance between a sample's k-th and (k+1)-th nearest query

@@ -18,7 +18,7 @@ from recordwise.protocols.choose import AS_GOOD
 from recordwise.protocols.local import Collision, Concatenation, Separation, SubsetSelection, mechanisms
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
 
 
@@ -82,7 +82,7 @@ def test_a_mechanism_can_be_asked_for_by_name_and_only_by_its_name() -> None:
 
 def label_accuracy(ballot: Ballot, seed: int, purity: float = 0.86, records: int = 30_000) -> tuple[float, float]:
     """Share of records whose cluster gets their own class: by joint assignment, and by one argmax per cluster."""
-    rng = stream(seed, "clusters")
+    rng = seeded(seed, "clusters")
     clusters = np.repeat(np.arange(10), records // 10)
     strays = (clusters + rng.integers(1, 10, records)) % 10
     labels = np.where(rng.random(records) < purity, clusters, strays)

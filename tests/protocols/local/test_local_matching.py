@@ -11,11 +11,11 @@ from recordwise.errors import MissingExtra
 from recordwise.protocols.local import matching
 from recordwise.protocols.local.hashing import HashFamily
 from recordwise.protocols.local.matching import LANES, Engine, count_matches, matches
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 def messages(family: HashFamily, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = stream(seed, "messages")
+    rng = seeded(seed, "messages")
     return (
         rng.integers(0, family.prime, (count, family.independence)),
         rng.integers(0, family.buckets, count),

@@ -24,7 +24,7 @@ from recordwise.protocols.local import (
 )
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot
 
 ROUNDING = 1 + 1e-12  # probabilities are added as fractions within 2^-200 of the truth
@@ -40,7 +40,7 @@ def worst_over_keys(mechanism: LocalMechanism, keys_per_message: int, tries: int
     Privacy must hold for every single hash function, so each key is judged on its own.
     """
     channels = mechanism.channels if isinstance(mechanism, Separation) else (mechanism.channel,)  # type: ignore[attr-defined]
-    rng = stream(1, "keys")
+    rng = seeded(1, "keys")
     worst = 0.0
     for _ in range(tries):
         keys = [rng.integers(0, c.family.prime, (1, c.independence)) for c in channels]

@@ -28,7 +28,7 @@ from recordwise.protocols.local.assignments import SHARES, Answered, _left, anyw
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.release import Assigned, pack, unpack
 from recordwise.protocols.terms import Terms
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -46,7 +46,7 @@ def together(votes: list[Votes]) -> Votes:
 
 def questions_after(said: tuple[bool, ...], ballot: Ballot) -> np.ndarray:
     """A public policy: every history of answers has a question of its own."""
-    return stream(sum(2**i * (1 + bit) for i, bit in enumerate(said)), "policy").random((1, *_shape(ballot))) < 0.5
+    return seeded(sum(2**i * (1 + bit) for i, bit in enumerate(said)), "policy").random((1, *_shape(ballot))) < 0.5
 
 
 def _shape(ballot: Ballot) -> tuple[int, int]:
@@ -154,7 +154,7 @@ def test_many_answers_come_at_the_stated_odds() -> None:
 
 
 def some_votes(ballot: Ballot, count: int) -> Votes:
-    rng = stream(0, "some votes")
+    rng = seeded(0, "some votes")
     return Votes(
         ballot,
         rng.integers(ballot.num_queries, size=(count, 1)).astype(np.int32),
@@ -201,7 +201,7 @@ def test_the_server_asks_every_record_once_and_sees_answers_only() -> None:
 
 def pure_votes(ballot: Ballot, count: int, purity: float, seed: int) -> tuple[Votes, np.ndarray]:
     """Records of equally large queries with one class each, and the classes."""
-    rng = stream(seed, "pure votes")
+    rng = seeded(seed, "pure votes")
     classes = rng.permutation(ballot.num_classes)
     queries = rng.integers(ballot.num_queries, size=count)
     wrong = (classes[queries] + rng.integers(1, ballot.num_classes, size=count)) % ballot.num_classes
@@ -275,7 +275,7 @@ def test_a_replayable_run_is_replayed() -> None:
 @pytest.mark.parametrize("sizes", [(0.25, 0.25, 0.25, 0.25), (0.1, 0.2, 0.3, 0.4)], ids=["equal", "unequal"])
 def test_the_sampled_posterior_is_the_enumerated_one(sizes: tuple[float, ...]) -> None:
     """Shares of 24 assignments after few answers, against Bayes' rule over all of them and all shares."""
-    rng = stream(5, "posterior")
+    rng = seeded(5, "posterior")
     size = 4
     sets = rng.random((12, size, size)) < 0.5
     answered = Answered(sets, rng.integers(12, 25, size=12), np.full(12, 36), 0.5, np.array(sizes))
@@ -294,7 +294,7 @@ def test_the_sampled_posterior_is_the_enumerated_one(sizes: tuple[float, ...]) -
 
 
 def test_the_next_questions_are_about_what_is_in_doubt() -> None:
-    rng = stream(0, "doubt")
+    rng = seeded(0, "doubt")
     sure = np.tile(np.arange(6), (64, 1))
     swapped = sure.copy()
     swapped[::2, [0, 1]] = [1, 0]
@@ -310,10 +310,10 @@ def test_the_next_questions_are_about_what_is_in_doubt() -> None:
 
 def test_a_wave_asks_about_all_that_is_in_doubt() -> None:
     """Six assignments: were answers worth nothing, the same few of them would be told apart again and again."""
-    doubted, sizes = np.array([stream(i, "six").permutation(8) for i in range(6)]), np.full(8, 1 / 8)
+    doubted, sizes = np.array([seeded(i, "six").permutation(8) for i in range(6)]), np.full(8, 1 / 8)
     hardest = []
     for worth in (0.0, 1_000.0):
-        signs = np.where(next_sets(doubted, sizes, 8, worth, stream(0, "wave")), 1, -1)
+        signs = np.where(next_sets(doubted, sizes, 8, worth, seeded(0, "wave")), 1, -1)
         lean = np.array([[sizes @ one[np.arange(8), a] for one in signs] for a in doubted])
         apart = ((lean[:, None] - lean) ** 2).sum(axis=2)
         hardest.append(apart[~np.eye(6, dtype=bool)].min())
@@ -321,7 +321,7 @@ def test_a_wave_asks_about_all_that_is_in_doubt() -> None:
 
 
 def test_what_an_answer_leaves_in_doubt_is_the_conditional_covariance() -> None:
-    rng, worth = stream(0, "left"), 7.0
+    rng, worth = seeded(0, "left"), 7.0
     doubt, signs = rng.normal(size=(50, 9)), np.where(rng.random(9) < 0.5, 1.0, -1.0)
     before, after = (one.T @ one / 50 for one in (doubt, _left(doubt, doubt @ signs, worth)))
     np.testing.assert_allclose(np.linalg.inv(after), np.linalg.inv(before) + worth * np.outer(signs, signs))
@@ -331,7 +331,7 @@ def test_the_next_questions_are_about_large_queries_before_small_ones() -> None:
     sizes = np.array([0.4, 0.3, 0.2, 0.05, 0.03, 0.02])
     told = equal = 0.0
     for seed in range(20):
-        rng = stream(seed, "large and small")
+        rng = seeded(seed, "large and small")
         doubted = np.array([rng.permutation(6) for _ in range(6)])
         by_sizes, alike = (next_sets(doubted, known, 8, 0.0, rng) for known in (sizes, np.full(6, 1 / 6)))
         told += _disagreement(by_sizes, doubted, sizes)
@@ -445,7 +445,7 @@ def test_a_distiller_learns_from_one_bit_per_record(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         Questions, "server", lambda self, *rest: (asked_with.append(self.sizes), server(self, *rest))[1]
     )
-    rng = stream(0, "blobs")
+    rng = seeded(0, "blobs")
     y = rng.integers(3, size=3_300)
     x = rng.normal(size=(len(y), 2)) + np.array([[0, 0], [9, 0], [0, 9]])[y]
     model = PrivateDistiller(

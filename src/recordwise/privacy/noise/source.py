@@ -1,6 +1,6 @@
 """Where privacy noise comes from: the operating system, or, for tests and ablations, a seed.
 
-The two never share a type with experiment randomness (`recordwise.streams`), and a release drawn from
+The two never share a type with experiment randomness (`recordwise.randomness`), and a release drawn from
 `SeededNoise` is marked not private wherever it shows.
 """
 

@@ -28,7 +28,7 @@ from recordwise.protocols.local.mechanism import check_replace
 from recordwise.protocols.protocol import Protocol, check_one_query_per_class
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Assigned
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Questions(Protocol[Respondents]):
         if any(client.gap != self.indicator.gap for client in clients):
             raise ProtocolFault(f"all records must answer at epsilon {float(self.epsilon):g}, some do at another one")
         size = self.ballot.num_classes
-        rng = stream(int(noise.words(1)[0]), "questions")
+        rng = seeded(int(noise.words(1)[0]), "questions")
         walk, answered = anywhere(size, rng), Answered.nothing(self.indicator.gap, self._query_shares)
         for wave, turn in enumerate(np.array_split(rng.permutation(sum(map(len, clients))), self.waves), start=1):
             worth = len(turn) / self.questions * (self.indicator.gap * walk.share) ** 2

@@ -1,0 +1,1 @@
+"""Learning to see from an unlabelled pool: views, self-supervision, clustering networks, students that are networks."""
