@@ -11,6 +11,8 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+NOBODY = -1  # where an index is expected and there is none: no query, no class, no owner
+
 
 def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[np.float32]:
     """A finite (n, dim) float32 matrix, or one line that says why not."""

@@ -6,8 +6,8 @@ key. What must not change in between (the pool, the settings, the queries a tall
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
@@ -87,9 +87,9 @@ class Checkpoint:
             kept: Kept = joblib.load(path)
             return kept
         made = make()
-        partial = path.with_name(path.name + f".{os.getpid()}.part")
-        joblib.dump(made, partial)
-        partial.replace(path)
+        content = io.BytesIO()
+        joblib.dump(made, content)
+        write_whole(path, content.getvalue())
         return made
 
     def private_path(self, name: str) -> Path | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.votes.hard import hard_problem, kinds, seeds
+from tests.nearest.hard import hard_problem, kinds, seeds
 
 from recordwise.nearest import Metric
 from recordwise.nearest.certificate import SINGLE, Certificate, gamma

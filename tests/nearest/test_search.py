@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.votes import oracle
-from tests.votes.hard import KINDS, hard_problem, kinds, seeds
+from tests.nearest import oracle
+from tests.nearest.hard import KINDS, hard_problem, kinds, seeds
 
 from recordwise.errors import InvalidInput
 from recordwise.nearest import Metric, NumpyBackend, TorchBackend, nearest_queries

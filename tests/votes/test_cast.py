@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.votes import oracle
-from tests.votes.hard import hard_problem, kinds, seeds
+from tests.nearest import oracle
+from tests.nearest.hard import hard_problem, kinds, seeds
 
 from recordwise.errors import InvalidInput
 from recordwise.nearest import Metric, NumpyBackend, TorchBackend

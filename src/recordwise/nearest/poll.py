@@ -20,10 +20,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import as_vectors, sum_in_order
+from recordwise.arrays import NOBODY, as_vectors, sum_in_order
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import members, one_of
-from recordwise.votes.ballot import NOBODY
 
 PAIR_VALUES = 1 << 20  # coordinates of (record, query) pairs compared at a time: 8 MiB
 

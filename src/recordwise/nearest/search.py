@@ -14,11 +14,11 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import NOBODY
 from recordwise.errors import InvalidInput
 from recordwise.nearest.backend import Backend, NumpyBackend, Scorer
 from recordwise.nearest.certificate import Certificate
 from recordwise.nearest.poll import Metric, Poll
-from recordwise.votes.ballot import NOBODY
 
 NUMPY = NumpyBackend()
 

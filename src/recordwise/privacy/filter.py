@@ -15,8 +15,8 @@ sums). Ordinary accounting charges every record for every round, whether it vote
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import secrets
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.events import Filtered
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
@@ -106,24 +107,15 @@ class RecordFilter:
         The file holds what every single record has paid, which is as private as the records: keep it with them, and
         never send or publish it. Restoring an old copy would let records pay twice from one allowance.
         """
-        path = Path(path)
         about = {
             "cap": str(self.cap),
             "neighbours": str(self.neighbours),
             "guard": self.guard,
             "payments": [str(payment) for payment in self._payments],
         }
-        beside = path.with_name(path.name + ".new")
-        with beside.open("wb") as file:
-            np.savez(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), paid=self._paid)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # else the renaming may be lost with the power
-        finally:
-            os.close(folder)
+        content = io.BytesIO()
+        np.savez(content, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), paid=self._paid)
+        write_whole(path, content.getvalue(), mode=0o600)
 
     @classmethod
     def load(cls, path: str | Path) -> RecordFilter:

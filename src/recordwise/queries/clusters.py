@@ -8,14 +8,13 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Floats, Ints, as_vectors
+from recordwise.arrays import NOBODY, Floats, Ints, as_vectors
 from recordwise.errors import InvalidInput, whole
 from recordwise.nearest.poll import Metric
 from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.guarantee import members
 from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
-from recordwise.votes.ballot import NOBODY
 
 
 @dataclass(frozen=True, kw_only=True)

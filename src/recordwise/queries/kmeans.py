@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from recordwise.arrays import Ints
+from recordwise.arrays import NOBODY, Ints
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, unit_rows
 from recordwise.nearest.search import nearest_queries
 from recordwise.randomness import seeded
-from recordwise.votes.ballot import NOBODY
 
 ITERATIONS = 50
 SETTLED = 1e-3  # stop when fewer than this share of the samples changes cluster

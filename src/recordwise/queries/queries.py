@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Ints, as_vectors
+from recordwise.arrays import NOBODY, Ints, as_vectors
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import members
-from recordwise.votes.ballot import NOBODY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

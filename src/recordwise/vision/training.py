@@ -7,6 +7,7 @@ when a run goes on: its settings, its seed, its device and what it learns from.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput, positive, shown, whole
 from recordwise.hashing import fingerprint
 from recordwise.vision.steps import Compute, MomentumDescent
@@ -122,10 +124,10 @@ class Training:
         """Write all that a killed run needs to go on."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")
         state = {name: _state_of(holder) for name, holder in self._state.items()}
-        torch.save({"facts": self._facts, "epoch": self.epoch, "state": state}, partial)
-        partial.replace(path)
+        content = io.BytesIO()
+        torch.save({"facts": self._facts, "epoch": self.epoch, "state": state}, content)
+        write_whole(path, content.getvalue())
 
     def resume(self, path: str | Path) -> None:
         """Go on from what `save` wrote; from the beginning if that is nothing."""

@@ -8,10 +8,11 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import (
+    NOBODY as NOBODY,  # pads queries of records that abstain, labels of those with fewer than r
+)
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import Neighbours, one_of
-
-NOBODY = -1  # pads the queries of a record that abstains and the labels of a record that has fewer than r
 
 
 @dataclass(frozen=True, kw_only=True)
