@@ -19,7 +19,7 @@ from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import for_each_span
 from recordwise.randomness import seeded
 from recordwise.votes import NOBODY
-from recordwise.votes import backend as backends
+from recordwise.nearest import backend as backends
 
 metrics = st.sampled_from(Metric)
 
@@ -287,7 +287,7 @@ def test_products_coarser_than_float32_are_refused() -> None:
 
 def test_voting_with_numpy_loads_nothing_heavier() -> None:
     code = (
-        "import sys, numpy as np, recordwise.votes as v; v.nearest_queries(np.eye(3), np.eye(3), 1);"
+        "import sys, numpy as np, recordwise.nearest as v; v.nearest_queries(np.eye(3), np.eye(3), 1);"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'pandas') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

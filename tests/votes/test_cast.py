@@ -20,7 +20,7 @@ from recordwise.nearest import Metric, NumpyBackend, TorchBackend
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.randomness import seeded
 from recordwise.votes import NOBODY, Ballot, cast_votes, count_votes
-from recordwise.votes import backend as backends
+from recordwise.nearest import backend as backends
 
 Labels = list[set[int]]
 
