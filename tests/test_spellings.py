@@ -68,9 +68,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "ShuffleMulti": lambda **choices: ShuffleMulti(
         ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 100), senders=9, **choices
     ),
-    "Task": lambda **choices: Task(
-        mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices
-    ),
+    "Task": lambda **choices: Task(mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices),
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
 }

@@ -138,9 +138,7 @@ def test_the_sentence_says_what_holds_against_a_reader_who_added_noise() -> None
     same = str(Guarantee(**summed, insider_epsilon=Fraction(1)))  # type: ignore[arg-type]
     assert "it holds against a reader who added noise, too" in same
     alone = str(Guarantee(epsilon=Fraction(1), trust=Trust.DISTRIBUTED, honest_parties=1))
-    assert (
-        "one party is assumed to add noise honestly and to keep it secret, and that one could take" in alone
-    )
+    assert "one party is assumed to add noise honestly and to keep it secret, and that one could take" in alone
 
 
 def test_what_holds_against_insiders_is_unknown_for_two_releases_if_it_is_for_one() -> None:
