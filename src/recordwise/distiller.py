@@ -291,9 +291,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
             def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
-                released = pack(gather(number, queries, protocol, till))
-                folder.bind()
-                return released
+                return pack(gather(number, queries, protocol, till))
 
             release = unpack(till.pay(number, protocol, produce))
 
