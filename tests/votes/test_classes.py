@@ -38,7 +38,24 @@ def test_sets_and_indicators_say_the_same(labels: list[set[int]], r: int) -> Non
 
 @pytest.mark.parametrize(
     "label",
-    [4, -1, math.nan, math.inf, 0.5, "cat", b"1", None, {1, 9}, {0.5}, {"a"}, {0, 1, 2}, [0, 1, 2, 0], [0, 1], 10**30, 1j],
+    [
+        4,
+        -1,
+        math.nan,
+        math.inf,
+        0.5,
+        "cat",
+        b"1",
+        None,
+        {1, 9},
+        {0.5},
+        {"a"},
+        {0, 1, 2},
+        [0, 1, 2, 0],
+        [0, 1],
+        10**30,
+        1j,
+    ],
     ids=str,
 )
 def test_a_label_that_is_no_class_abstains_and_changes_no_other(label: object) -> None:
