@@ -1,8 +1,8 @@
 """A record's vector and votes are functions of that record and of what is public, bit by bit.
 
 Every encoder that is shipped, and encoders of others in the way they are used, meet the same neighbours: one record is
-removed, replaced by something hostile, all are put in another order or cut up otherwise, on one thread and on two. Every
-other record keeps its bits. Nothing here is a matter of chance.
+removed or replaced by something hostile, all are put in another order or cut up otherwise, on one thread and on two.
+Every other record keeps its bits. Nothing here is a matter of chance.
 """
 
 from __future__ import annotations

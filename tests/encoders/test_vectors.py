@@ -40,7 +40,7 @@ def test_principal_components_are_at_most_what_the_pool_has() -> None:
 
 @pytest.mark.parametrize("whiten", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 300.0])
-def test_the_grid_moves_a_coordinate_by_less_than_float32_does(whiten: bool, offset: float) -> None:
+def test_the_grid_moves_a_coordinate_by_less_than_a_millionth(whiten: bool, offset: float) -> None:
     pool = (RNG.normal(size=(400, 30)) @ RNG.normal(size=(30, 100)) + offset).astype(np.float32)
     pca = PCA(20, whiten=whiten, svd_solver="covariance_eigh").fit(pool)
     expected = (pool.astype(np.float64) - pca.mean_.astype(np.float64)) @ pca.components_.T.astype(np.float64)

@@ -1,8 +1,8 @@
 """Samples to vectors such that a record's vector is its own: the same bits whatever else is encoded with it.
 
-An encoder of ours has that property by construction. Any other one is run on one thread, in batches of one size, the last
-of which is filled up; whether a sample then has the same bits at every place and beside any others is tried out on the
-public pool. Where it is not so, records are encoded one at a time.
+An encoder of ours has that property by construction. Any other one is run on one thread, in batches of one size, the
+last of which is filled up; whether a sample then has the same bits at every place and beside any others is tried out on
+the public pool. Where it is not so, records are encoded one at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
-TRIED, COPIED = 512, 8  # samples of the pool that are tried in other company, and beside copies of themselves
+TRIED, COPIED = 256, 4  # samples of the pool that are tried in other company, and beside copies of themselves
 
 
 class Manner(StrEnum):
@@ -65,8 +65,8 @@ def encode(
     """Private samples as vectors (n, dim); a sample that cannot be encoded is a row of NaN, and nothing is raised.
 
     Guarantees:
-      - a row depends on that sample and on public arguments alone: the same bits for any other samples, order, number of
-        threads; under `Manner.CHECKED` as far as the pool shows;
+      - a row depends on that sample and on public arguments alone: the same bits for any other samples, any order and
+        any number of threads; under `Manner.CHECKED` as far as the pool shows;
       - whatever a sample holds, no error, warning or message comes of it.
 
     Args:
@@ -121,7 +121,8 @@ def _exact(encoder: Any) -> bool:
 def _size(encoder: Any) -> int:
     """How many samples the encoder, or the first of its steps that has a wish, wants at a time."""
     steps = [step for _, step in encoder.steps] if isinstance(encoder, Pipeline) else [encoder]
-    return int(next((step.batch_size for step in steps if hasattr(step, "batch_size")), BATCH))
+    wishes = (getattr(step, "batch_size", None) for step in steps)
+    return next((wish for wish in wishes if isinstance(wish, int) and wish > 0), BATCH)
 
 
 def _batches(encoder: Any, count: int, manner: Manner) -> Iterator[slice]:

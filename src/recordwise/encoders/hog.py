@@ -1,8 +1,8 @@
 """Histograms of oriented gradients (Dalal and Triggs 2005): what edges run where, whatever the light.
 
-Nothing is learned, so nothing has to be: the encoder is the same public function for everyone. An image's histograms are
-a function of that image alone, to the last bit: each operation is one that IEEE 754 defines (+, −, ×, ÷, √, comparisons)
-and sums run in a fixed order. Angles are never computed: arctangents are rounded as a library pleases.
+Nothing is learned, so nothing has to be: the encoder is the same public function for everyone. An image's histograms
+are a function of that image alone, to the last bit: each operation is one that IEEE 754 defines (+, −, ×, ÷, √,
+comparisons) and sums run in a fixed order. Angles are never computed: arctangents are rounded as a library pleases.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Per pixel, the gradient of the channel where it is longest (central differences, zero at the border); per cell, the
     length-weighted histogram of its direction modulo 180°; per block of cells, L2 normalisation, clipping at 0.2 and L2
-    again. Pixels beyond the last whole cell are left out. An image of another shape than the pool's, or whose numbers are
-    not finite or too large to be squared in float32, is a row of NaN.
+    again. Pixels beyond the last whole cell are left out. An image of another shape than the pool's, or whose numbers
+    are not finite or too large to be squared in float32, is a row of NaN.
 
     Args:
       cell: Side of a cell in pixels; None is an eighth of the shorter side of the pool's images, at least 2.
@@ -88,7 +88,10 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return (sums / cell**2).astype(np.float32).reshape(n, down, across, count).transpose(3, 0, 1, 2)
 
     def _blocks(self, histograms: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n, values) of all blocks of each image, L2-Hys; a value is a plane until the end, so that sums keep order."""
+        """(n, values) of all blocks of each image, L2-Hys.
+
+        Until the end a value is a plane over all images and blocks: adding planes one by one fixes the order of sums.
+        """
         count, n, down, across = histograms.shape
         side = self.block
         high, wide = down - side + 1, across - side + 1

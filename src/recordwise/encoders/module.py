@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The output of a PyTorch module, flattened to vectors. The module must be a function of public data alone.
 
-    It runs on one thread, with deterministic algorithms. Even so the last bits of a row may depend on how many others are
-    in its batch and on its place among them: records are encoded by `recordwise.encoders.encode`, which sees to that.
+    It runs on one thread, with deterministic algorithms. Even so the last bits of a row may depend on how many others
+    are in its batch and on its place among them: records are encoded by `recordwise.encoders.encode`, which sees to it.
 
     Args:
       module: Takes a batch of tensors, gives (n, ...) floats. Used in evaluation mode; fitting does not train it.

@@ -36,7 +36,8 @@ def as_numbers(samples: Samples, shape: tuple[int, ...], *, flatten: bool = Fals
 
 def finite_rows(vectors: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """(n,) whether all of a sample's numbers are finite."""
-    return np.isfinite(vectors).reshape(len(vectors), -1).all(axis=1)
+    finite: NDArray[np.bool_] = np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim)))
+    return finite
 
 
 def _table(samples: Samples) -> NDArray[Any] | None:

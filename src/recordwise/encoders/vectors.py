@@ -46,8 +46,9 @@ class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The coordinates of vectors (or flattened images) along the pool's first principal components.
 
     The projection is exact (`recordwise.encoders.exact`): its inputs and components are rounded to public grids, which
-    moves a coordinate by about 1e-7 of the pool's largest deviation from its mean. A deviation beyond eight times the
-    pool's largest counts as the largest on the grid. A sample that is not as many finite numbers is a row of NaN.
+    moves a coordinate by less than a millionth of the vector's length. A value farther from the pool's mean than eight
+    times the pool's farthest counts as the last on the grid. A sample that is not as many finite numbers is a row of
+    NaN.
 
     Args:
       dim: How many components; fewer where the pool has fewer samples or dimensions.

@@ -35,8 +35,8 @@ def cast_votes(
       - a record's row depends on that record and on public arguments alone;
       - add or remove one record: the tally changes by at most k·r in L1, each cell by at most one;
       - replace one record: by at most 2·k·r;
-      - whatever a record's vector or label holds, it is not refused: a vector that is not finite in float32, a label that
-        is no class of the ballot and more than r labels abstain.
+      - no record is refused for what it holds: one whose vector is not finite in float32, whose label is no class of
+        the ballot, or that has more than r labels, abstains.
 
     Args:
       vectors: (n, dim) records.

@@ -48,7 +48,7 @@ def as_classes(labels: object, ballot: Ballot, *, truncate: bool = False) -> NDA
 
 
 def _as_array(labels: object) -> NDArray[Any]:
-    """A sequence as an array of numbers if all its labels are numbers or rows of them, else of one object per record."""
+    """A sequence as an array of numbers if its labels are all numbers or rows of them, else of one object each."""
     try:
         array = np.asarray(labels)
     except ValueError:  # rows of several lengths
