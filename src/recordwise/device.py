@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.account import Account
-from recordwise.arrays import as_vectors, digest
+from recordwise.arrays import as_vectors
+from recordwise.hashing import digest
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.nearest.backend import NumpyBackend
 from recordwise.nearest.poll import Metric

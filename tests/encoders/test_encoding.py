@@ -15,9 +15,9 @@ from torch import nn
 from recordwise.encoders import Hog, Manner, Pca, Scaler, TorchEncoder, encode, encode_public, how_encoded
 from recordwise.encoders.encoding import BATCH
 from recordwise.errors import InvalidInput
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
-POOL = stream(0, "encoding").normal(size=(150, 6)).astype(np.float32)
+POOL = seeded(0, "encoding").normal(size=(150, 6)).astype(np.float32)
 SECRET = "diagnosis: hidden"
 
 
@@ -111,7 +111,7 @@ def test_an_array_of_another_shape_abstains_where_it_is_private_and_is_refused_w
     assert np.isnan(encode(encoder, POOL[:, :5], dim=2)).all()
     with pytest.raises(InvalidInput, match="samples must have 6 dimensions, got 5"):
         encode_public(encoder, POOL[:, :5])
-    images = stream(0, "images").random((4, 16, 16))
+    images = seeded(0, "images").random((4, 16, 16))
     hog = Hog().fit(images)
     assert np.isnan(encode(hog, images[:, :8], dim=3)).all()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from recordwise.encoders.exact import COLUMN_BITS, INPUT_BITS, ExactLinear
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 
 
 def by_integers(linear: ExactLinear, inputs: np.ndarray) -> list[list[float]]:
@@ -25,7 +25,7 @@ def by_integers(linear: ExactLinear, inputs: np.ndarray) -> list[list[float]]:
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(-30, 30))
 @settings(max_examples=60, deadline=None)
 def test_sums_are_those_of_integers_in_any_order(seed: int, inputs: int, exponent: int) -> None:
-    rng = stream(seed, "exact")
+    rng = seeded(seed, "exact")
     matrix = rng.normal(size=(inputs, 3)) * 2.0 ** rng.integers(-20, 20, 3)
     linear = ExactLinear.of(matrix, limit=2.0**exponent)
     samples = rng.normal(size=(5, inputs)) * 2.0**exponent
@@ -48,7 +48,7 @@ def test_the_largest_sums_that_can_occur_still_fit(inputs: int) -> None:
 
 
 def test_the_grid_is_fine() -> None:
-    rng = stream(0, "fine")
+    rng = seeded(0, "fine")
     matrix, samples = np.linalg.qr(rng.normal(size=(800, 64)))[0], rng.normal(size=(50, 800))
     error = ExactLinear.of(matrix, limit=8 * np.abs(samples).max())(samples.copy()) - samples @ matrix
     assert (np.abs(error).max(axis=1) < 1e-6 * np.linalg.norm(samples, axis=1)).all()

@@ -19,6 +19,8 @@ from recordwise.randomness import seeded
 if TYPE_CHECKING:
     import torch
 
+    from recordwise.vision.layout import Foreign
+
 
 class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network that learns hard or soft labels by weighted cross-entropy.
@@ -76,7 +78,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rng = seeded(self.seed, "torch student")
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         with self._own_randomness(rng):
-            self.module_ = self._fresh().to(self.device)
+            self.module_ = self._placed(self._fresh())
             targets = self._targets(X, y)
             self.classes_ = np.arange(targets.shape[1])
             self._train(X, targets, weights, rng)
@@ -87,7 +89,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._refuse_settings()
         probe = clone(self)
         with self._own_randomness(seeded(self.seed, "torch student")):
-            probe.module_ = probe._fresh().to(self.device)
+            probe.module_ = probe._placed(probe._fresh())
             outputs = probe._logits(rows(X, slice(0, 2))).shape[1]
         if outputs != num_classes:
             raise InvalidInput(f"the student must give a logit for each of the {num_classes} classes, got {outputs}")
@@ -192,4 +194,9 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logits
 
     def _input(self, batch: Samples) -> torch.Tensor:
-        return (self.prepare or as_tensor)(batch).to(self.device)
+        return self._placed((self.prepare or as_tensor)(batch))
+
+    def _placed(self, foreign: Foreign) -> Foreign:
+        from recordwise.vision.layout import safe  # it needs PyTorch
+
+        return safe(foreign, self.device)

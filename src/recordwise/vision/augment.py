@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from recordwise.vision.layout import laid_out
 from recordwise.errors import InvalidInput, count, whole
 
 LUMA = (0.299, 0.587, 0.114)
@@ -89,7 +90,7 @@ class Augment:
             x = functional.grid_sample(x, grid, mode="bilinear", padding_mode=self.padding, align_corners=False)
         x = self._recolour(x, draw)
         x = _cut_out(x, self.cutout, draw) if self.cutout else x
-        return x.contiguous(memory_format=torch.channels_last)
+        return laid_out(x)
 
     @property
     def _moves(self) -> bool:
@@ -146,9 +147,9 @@ class Augment:
 
 
 def pixels(images: Tensor) -> Tensor:
-    """Images as float32 in [0, 1], channels last in memory."""
+    """Images as float32 in [0, 1], in the order in memory that suits their device."""
     x = images.float().div(255) if images.dtype == torch.uint8 else images.float()
-    return x.contiguous(memory_format=torch.channels_last)
+    return laid_out(x)
 
 
 class _Draw:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput, positive, probability, whole
 from recordwise.vision.augment import Augment
+from recordwise.vision.layout import laid_out
 from recordwise.vision.schedules import cosine
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
 from recordwise.vision.training import (
@@ -111,7 +112,7 @@ def mixmatch(
         mixed = weight[..., None, None] * inputs + (1 - weight[..., None, None]) * inputs[partner]
         goal = weight * wanted + (1 - weight) * wanted[partner]
         with compute.mixed():
-            logits = run(mixed.contiguous(memory_format=torch.channels_last))
+            logits = run(laid_out(mixed))
         answer = logits.float().log_softmax(1)
         own = len(taught)
         supervised = -(goal[:own] * answer[:own]).sum(1).mean()

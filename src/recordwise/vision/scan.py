@@ -75,7 +75,7 @@ def scan(
     check_images(images)
     check_numbers(images, below=len(images), dims=2, neighbours=neighbours)
     neighbours = neighbours.long()  # as an index, a byte would be a mask
-    body = copy.deepcopy(backbone).requires_grad_(True).train()
+    body = compute.ready(copy.deepcopy(backbone)).requires_grad_(True).train()
     with fresh_weights(seed):
         heads = compute.ready(nn.Linear(dim, settings.heads * settings.clusters))
     run, generator = compute.fused(body), compute.generator(seed)

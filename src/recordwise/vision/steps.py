@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from recordwise.vision.layout import ready
 from recordwise.errors import InvalidInput, shown
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -54,8 +55,8 @@ class Compute:
         return torch.device(self.device).type == "cuda"
 
     def ready(self, module: Module) -> Module:
-        """The module on the device, in the memory layout that its convolutions like best."""
-        return module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        """The module on the device, its weights in the order in memory that suits the device."""
+        return ready(module, self.device)
 
     def fused(self, module: nn.Module) -> Callable[..., Tensor]:
         """The module's forward pass, compiled if asked for; shapes are fixed."""
