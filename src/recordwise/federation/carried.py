@@ -18,6 +18,8 @@ from recordwise.errors import InvalidInput, ProtocolFault
 
 CLASSES = frozenset(
     {
+        "recordwise.data.schema.Column",
+        "recordwise.data.schema.Schema",
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.table.Table",
         "recordwise.encoders.table._Numbers",
