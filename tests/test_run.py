@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from recordwise.data import Schema, read
+from recordwise.distiller import PrivateDistiller
+from recordwise.hashing import fingerprint
 from recordwise.encoders.pretrained import pretrained
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, RecordwiseError
 from recordwise.hashing import fingerprint
@@ -16,6 +20,10 @@ from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Silent
 from recordwise.randomness import seeded
+from recordwise.job import JobFile, read_job
+from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Silent
+from recordwise.report import summarize
 from recordwise.run import Outcome, run_job
 from recordwise.vision.resnet import ResNet
 from recordwise.vision.saved import save_weights
@@ -40,6 +48,8 @@ def save(folder: Path, *, X: Any, y: Any, pool: Any) -> None:
 
 
 def run(folder: Path, privacy: str = "epsilon = 2.0", method: str = "num_queries = 12", name: str = "job") -> Outcome:
+    if "classes" not in method:
+        method = f"classes = [0, 1, 2]\n{method}"
     (folder / f"{name}.toml").write_text(
         f"""
 [private]
@@ -90,13 +100,12 @@ def test_a_mistake_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[
 
 
 BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
-    "NaN": ({"X": np.full((NUM_RECORDS, DIM), np.nan)}, r"\[private\] samples must be finite, row 0"),
     "NaN in the pool": ({"pool": np.full((120, DIM), np.nan)}, r"\[public\] samples must be finite, row 0"),
-    "labels NaN": ({"y": np.full(NUM_RECORDS, np.nan)}, "NaN"),
-    "labels not whole": ({"y": np.linspace(0, 1, NUM_RECORDS)}, "label type"),
+    "labels in columns": ({"y": np.zeros((NUM_RECORDS, 2))}, r"y must have shape \(n,\)"),
+    "complex": ({"X": np.ones((NUM_RECORDS, DIM), dtype=complex)}, "Complex data not supported"),
     "one dimension": ({"X": np.arange(NUM_RECORDS) * 1.0}, "shape"),
     "other dimensions": ({"X": np.ones((NUM_RECORDS, DIM + 1))}, "records must have the pool's 4 dimensions, got 5"),
-    "no records": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "0 sample"),
+    "no records": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "X must hold at least one sample"),
     "no pool": ({"pool": np.ones((0, DIM))}, "X_public must hold at least one sample"),
 }
 
@@ -125,9 +134,8 @@ def test_what_was_refused_can_be_mended_and_run_again(tmp_path: Path, blobs: dic
 
 def test_records_and_classes_that_changed_are_noticed_on_resuming(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     run(tmp_path)
-    save(tmp_path, **(blobs | {"y": np.where(blobs["y"] == 2, 7, blobs["y"])}))
     with pytest.raises(ChangedInput, match="classes"):
-        run(tmp_path)
+        run(tmp_path, method="num_queries = 12\nclasses = [0, 1, 7]")
     save(tmp_path, **(blobs | {"X": blobs["X"][1:], "y": blobs["y"][1:]}))
     with pytest.raises(ChangedInput, match="records"):
         run(tmp_path)
@@ -157,7 +165,8 @@ def test_a_paid_release_always_reaches_the_page(
 def test_labels_are_a_table_whatever_the_classes_are_called(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     names = np.array(['a, "b"', "c\nd", "plain"])
     save(tmp_path, **(blobs | {"y": names[blobs["y"]]}))
-    with (run(tmp_path).folder / "labels.csv").open(newline="") as file:
+    declared = "num_queries = 12\nclasses = " + json.dumps(names.tolist())
+    with (run(tmp_path, method=declared).folder / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(blobs["pool"]) and {row["label"] for row in rows} <= set(names)
 
@@ -167,26 +176,68 @@ def test_a_page_of_several_rounds_does_not_claim_to_show_them_all(tmp_path: Path
     assert "the like of 1 more" in page and "This is all" not in page
 
 
-def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
-    """Numbers alone would be taken for each other without a word."""
-    (tmp_path / "records.csv").write_text("income,age,y\n" + "\n".join(f"{i * 1000},{i},{i % 2}" for i in range(20)))
-    (tmp_path / "pool.csv").write_text("age,income\n" + "\n".join(f"{i}.5,{i * 1000}" for i in range(20)))
-    (tmp_path / "job.toml").write_text(
+def table_job(folder: Path, records: list[str], extra: str = "", **sections: str) -> Outcome:
+    """A job on CSV files: wards that look like numbers in the pool, ages, and a class."""
+    pool = [f"{i % 7},{20 + i % 50}.5" for i in range(100)]
+    (folder / "pool.csv").write_text("\n".join(["ward,age", *pool]))
+    (folder / "records.csv").write_bytes("\n".join(["age,ward,y", *records]).encode("utf-8", "surrogateescape"))
+    (folder / "job.toml").write_text(
         '[private]\npath = "records.csv"\nlabels = "y"\n[public]\npath = "pool.csv"\n[privacy]\nepsilon = 1.0\n'
+        f"[method]\nnum_queries = 5\nclasses = [0, 1]\n{extra}"
     )
-    with pytest.raises(InvalidInput, match=r"pool's columns in its order \(age, income\), got income, age"):
-        run_job(read_job(tmp_path / "job.toml"), Silent())
-    assert not (tmp_path / "runs").exists()
+    return run_job(read_job(folder / "job.toml"), Silent())
+
+
+def test_columns_of_a_table_are_matched_by_name(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("age,income\n" + "\n".join(f"{i}.5,{i * 1000}" for i in range(20)))
+    for header, row in (("income,age,y", "{1},{0},{2}"), ("age,income,y", "{0},{1},{2}"), ("y,n,age,income", "{2},a,{0},{1}")):
+        name = header.replace(",", "-")
+        lines = [row.format(i, i * 1000, i % 2) for i in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([header, *lines]))
+    def read(name: str) -> Any:
+        job = JobFile.model_validate(
+            {
+                "private": {"path": tmp_path / f"{name}.csv", "labels": "y"},
+                "public": {"path": tmp_path / "pool.csv"},
+                "privacy": {"epsilon": 1.0},
+                "method": {"classes": [0, 1]},
+            }
+        )
+        schema = job.public_schema(job.public.read("public"))
+        return schema.read(job.private.read("private", schema).samples).samples
+
+    assert np.array_equal(read("income-age-y"), read("age-income-y"))
+    assert np.array_equal(read("y-n-age-income"), read("age-income-y"))
+    (tmp_path / "lacking.csv").write_text("age,y\n1,0\n")
+    with pytest.raises(InvalidInput, match=r"\[private\] lacking.csv has no column 'income'"):
+        read("lacking")
+
+
+def test_records_at_fault_abstain_and_nothing_published_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ordinary = [f"{20 + i % 50},{i % 7},{i % 2}" for i in range(200)]
+    hostile = ["31,A,1", "31,3", "31,3,1,9", ",,", "x,3,1", "31,3,7", "31,3,", "1e999,3,1", "3\udcff1,3,0", '"' + "9" * 200_000 + '",3,1']
+    done = table_job(tmp_path, [*ordinary, *hostile])
+    shown = "".join(path.read_text(errors="replace") for path in done.folder.rglob("*") if path.suffix in (".json", ".html", ".csv"))
+    for word in ("abstain:", "for the holder", "cannot read", "not declared"):
+        assert word not in shown + done.summary.as_text()
+    assert done.summary.reading["columns"] == [{"name": "ward", "kind": "number"}, {"name": "age", "kind": "number"}]
+    assert done.summary.hashes["schema"] in (done.folder / "report.html").read_text()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_table_with_gaps_in_its_pool_is_a_table(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,b\n1,2\n,3\n")
+    assert Schema.of_loaded(read(tmp_path / "d.csv")).kind == "table"
 
 
 BROKEN = np.where(np.arange(5 * DIM).reshape(5, DIM) == 2 * DIM, np.nan, 1.0)
 TESTS: dict[str, tuple[dict[str, Any], str]] = {
-    "width": ({"X": np.ones((5, DIM + 1))}, "shape"),
-    "names": ({"y": np.array(list("abcab"))}, "labels must be of the kind"),
-    "matrix": ({"y": np.ones((5, 3), dtype=int)}, "labels must be of the kind"),
+    "width": ({"X": np.ones((5, DIM + 1))}, r"\[test\] records must have the pool's 4 dimensions, got 5"),
+    "names": ({"y": np.array(list("abcab"))}, "declared classes, row 0 holds"),
+    "matrix": ({"y": np.ones((5, 3), dtype=int)}, r"\[test\] y must have shape \(n,\)"),
     "a gap": ({"X": BROKEN}, r"\[test\] samples must be finite, row 2"),
-    "a label's gap": ({"y": BROKEN[:, 0]}, "labels must have no gaps"),
-    "a class nobody declared": ({"y": np.array([0, 1, 7, 2, 7])}, "declared classes, row 2 holds 7"),
+    "a label's gap": ({"y": BROKEN[:, 0]}, "declared classes, row 2 holds"),
+    "a class nobody declared": ({"y": np.array([0, 1, 7, 2, 7])}, "declared classes, row 2 holds .*7"),
     "nothing": ({"X": np.ones((0, DIM)), "y": np.ones(0, dtype=int)}, "at least one sample"),
 }
 
@@ -201,19 +252,6 @@ def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
     with pytest.raises(InvalidInput, match=message) as caught:
         run(tmp_path, method=declared + '\n[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_test_table_with_words_among_the_pool_s_numbers_is_refused_before_spending(tmp_path: Path) -> None:
-    for name in ("records", "pool", "test"):
-        rows = [f"{i}.{len(name)},{'AB'[i % 2]},{i % 2}" for i in range(20)]
-        (tmp_path / f"{name}.csv").write_text("crp,ward,y\n" + "\n".join(rows + ["n/a,A,1"] * (name == "test")))
-    section = '[{0}]\npath = "{1}.csv"\nsamples = ["crp", "ward"]\nlabels = "y"\n'
-    sections = [("private", "records"), ("public", "pool"), ("test", "test")]
-    job = "".join(section.format(*names) for names in sections) + "[privacy]\nepsilon = 1.0\n"
-    (tmp_path / "job.toml").write_text(job)
-    with pytest.raises(InvalidInput, match=r"\[test\] column 'crp' must hold numbers"):
-        run_job(read_job(tmp_path / "job.toml"), Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -234,9 +272,15 @@ def test_what_is_done_with_a_release_may_be_thought_over_for_free(tmp_path: Path
 def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(
     tmp_path: Path, blobs: dict[str, np.ndarray]
 ) -> None:
-    assert "not protected" in run(tmp_path).summary.as_text()
-    declared = run(tmp_path, method="num_queries = 12\nclasses = [0, 1, 2]", name="declared")
-    assert "not protected" not in declared.summary.as_text()
+    for classes, said in ((None, True), ([0, 1, 2], False)):
+        fitted = PrivateDistiller(2.0, num_queries=12, classes=classes)
+        fitted.fit(blobs["X"], blobs["y"], X_public=blobs["pool"])
+        assert ("not protected" in summarize(fitted, blobs["pool"], name="x").as_text()) == said
+    with pytest.raises(InvalidInput, match=r"method.classes: Field required"):
+        (tmp_path / "bare.toml").write_text(
+            '[private]\npath = "a.npz"\n[public]\npath = "b.npz"\n[privacy]\nepsilon = 1\n[method]\nrounds = 1\n'
+        )
+        read_job(tmp_path / "bare.toml")
 
 
 def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:

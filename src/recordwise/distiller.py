@@ -24,10 +24,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recordwise.arrays import Bools, Ints
+from recordwise.arrays import Ints
+from recordwise.hashing import digest
 from recordwise.checkpoint import Checkpoint, Unkept
-from recordwise.data import Samples, copies, refuse_overlap, rows
-from recordwise.encoders import Manner, encode, encode_public, encoder_from, how_encoded
+from recordwise.data import Samples, Schema
+from recordwise.encoders import encode, encoder_from
+from recordwise.hashing import fingerprint
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.hashing import digest, fingerprint
@@ -43,17 +45,23 @@ from recordwise.protocols.release import Release, pack, unpack
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.records import (
-    by_client,
-    check_alike,
-    check_columns,
-    classes_and_labels,
+    ABSTAIN as COPIES_ABSTAIN,
+)
+from recordwise.records import (
+    VOTE,
+    as_labels,
+    cast,
+    check_labels,
     first_line,
-    silenced,
-    with_abstainers,
+    messages_of,
+    public_classes,
+    read_labels,
+    tell_holder,
 )
 from recordwise.students import class_probabilities, rehearse, student_from, teach
 from recordwise.till import Till
-from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
+from recordwise.votes import NOBODY, Ballot, Votes
+from recordwise.nearest import Metric
 
 # (round, what is asked, how it is protected, who pays) -> what is released
 Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
@@ -61,7 +69,7 @@ Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
 # Settings of what happens to a release afterwards. No question depends on them unless another round follows, so they
 # may be thought over when a run is taken up again, at no cost.
 AFTERWARDS = {"decoder", "min_confidence", "student", "student_input"}
-CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
+MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +87,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Guarantees:
       - everything `fit` leaves behind is a function of the public pool and of releases that cost at most
         (epsilon, delta) for any one private record;
-      - a mistake in the arguments is refused before anything is spent; but a classifier of the caller's own that cannot
+      - a record's votes are a function of that record and of what is public; a record that cannot be read, encoded or
+        labelled abstains, and only a log line on this machine tells how many did;
+      - a mistake in what is public is refused before anything is spent; but a classifier of the caller's own that cannot
         learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
     a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
     process, which sees every vote; between machines that is the federation's work.
 
-    The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`.
+    The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`. So is the form of X
+    and y: columns, an array's shape and the type of its numbers. `schema_` says how a record is read.
 
     Args:
       epsilon: The privacy budget of the whole fit, all rounds together.
@@ -114,11 +125,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       min_confidence: Queries whose label is less sure than this are left out of the student's training.
       student: A name ("linear", "mlp"), a scikit-learn classifier or a torch module.
       student_input: "vectors" (what the encoder makes) or "samples" (the raw pool).
-      expected_records: A public guess of the number of records; needed for num_queries="auto" under add-remove, where
-        their number is private. Under distributed and shuffle trust it must be an upper bound: that many take part,
-        those without a record only adding noise.
-      overlap: What to do about records that also lie in the pool: "refuse" the fit, or let them "abstain". Whether a
-        record abstains depends on that record and the public pool alone.
+      expected_records: A public guess of the number of records; needed under add-remove, where their number is private,
+        for num_queries="auto" and for shuffle trust. There so many take part, whatever the number of records.
+      overlap: What records do that also lie in the pool: "vote" or "abstain". Whether a record abstains depends on that
+        record and the public pool alone.
+      schema: How records are read: a `Schema`, a mapping, or a JSON or TOML file; None is what the pool fixes.
       ledger: Path or URL of the ledger that pays; None keeps no account beyond this fit.
       budget: The ledger's budget to charge.
       budget_epsilon: Opens that budget, if it is not open yet, with this epsilon and `budget_delta`; None needs an open
@@ -155,7 +166,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         student: Any = "linear",
         student_input: str = "vectors",
         expected_records: int | None = None,
-        overlap: str = "refuse",
+        overlap: str = VOTE,
+        schema: Schema | Mapping[str, Any] | str | Path | None = None,
         ledger: str | Path | None = None,
         budget: str = "default",
         budget_epsilon: float | None = None,
@@ -187,6 +199,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.student_input = student_input
         self.expected_records = expected_records
         self.overlap = overlap
+        self.schema = schema
         self.ledger = ledger
         self.budget = budget
         self.budget_epsilon = budget_epsilon
@@ -198,22 +211,37 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
-        noise = self._noise()
-        check_columns(X_public, X)
+        noise, terms = self._noise(), self._terms()
+        if self.overlap not in (VOTE, COPIES_ABSTAIN):
+            raise InvalidInput(f"overlap must be {VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
         X = self._samples(X, reset=True)
-        self.classes_, labels = classes_and_labels(X, y, classes=self.classes, labels_per_record=self.labels_per_record)
-        check_alike(X_public, X)
-        copied = self._overlap(X_public, X)
-        senders = self._senders(self._terms(), len(labels))
+        pool = self._open(X_public)
+        self.schema_.check_form(X)
+        num_records = len(X)
+        if not num_records and terms.neighbours is Neighbours.REPLACE:
+            raise InvalidInput("X must hold at least one sample, got 0")
+        held = as_labels(y, num_records)
+        self.classes_ = public_classes(held, classes=self.classes, labels_per_record=self.labels_per_record)
+        check_labels(held, len(self.classes_), self.labels_per_record)
+        labels, unlabelled = read_labels(held, self.classes_, self.labels_per_record)
+        senders = self._senders(terms)
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
-            cast = silenced(self._vote(X, labels, queries, protocol.ballot), copied)
-            votes = till.admit(cast, protocol, whose=lambda: fingerprint([X, labels]))
-            messages = (protocol.client(one, noise) for one in by_client(with_abstainers(votes, senders), self.parties))
+            votes = self._vote(X, labels, queries, protocol.ballot, pool=pool, unlabelled=unlabelled if number == 1 else None)
+            votes = till.admit(votes, protocol, whose=lambda: fingerprint([X, labels]))
+            messages = messages_of(protocol, votes, noise, parties=self.parties, senders=senders)
             return protocol.server(messages, noise)
 
         self.in_one_process_ = True
-        return self._distil(X_public, gather, num_records=len(labels), noise=noise)
+        return self._distil(pool, gather, num_records=num_records, noise=noise)
+
+    def _open(self, X_public: Samples) -> Samples:
+        """The pool as the schema reads it, which it fixes itself unless one is given."""
+        self.schema_ = Schema.of(X_public) if self.schema is None else Schema.given(self.schema)
+        pool = self.schema_.pool(X_public, "X_public")
+        if not len(pool):
+            raise InvalidInput("X_public must hold at least one sample, got 0")
+        return pool
 
     def _distil(self, X_public: Samples, gather: Gather, *, num_records: int, noise: Noise) -> Self:
         """The seven steps, whoever holds the records: `gather` lets them vote and releases, steps 4 and 5."""
@@ -239,13 +267,14 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
-        protocols = self._protocols(terms, ballot, self._public_number(terms, num_records))
+        protocols = self._protocols(terms, ballot, self._room_for(terms, num_records))
 
         if ballot.num_queries > len(X_public):
             raise InvalidInput(f"num_queries must be <= the pool's {len(X_public)} samples, got {ballot.num_queries}")
 
         # So far nothing was written: from here on the run has a folder and a budget.
         known: dict[str, Any] = {"classes": [str(name) for name in self.classes_], "private": noise.private}
+        known["schema"] = self.schema_.to_dict()
         if terms.neighbours is Neighbours.REPLACE:
             known["records"] = num_records
         folder = self._folder(X_public, known)
@@ -302,7 +331,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             with progress.step(f"teach (round {number})", 1):
                 self._teach(material)
 
-        self.hashes_ = {"pool": fingerprint(X_public), "encoder": fingerprint(self.encoder_)}
+        self.hashes_ = {
+            "pool": fingerprint(X_public),
+            "schema": self.schema_.digest,
+            "encoder": fingerprint(self.encoder_),
+        }
         for number, one in enumerate(self.rounds_, start=1):
             self.hashes_[f"queries, round {number}"] = digest(one.queries.vectors)
         return self
@@ -358,7 +391,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise TypeError("sparse samples are not supported: pass a dense array, or text and tables as they are")
         numbers = getattr(X, "dtype", None) is not None and np.asarray(X).dtype.kind in "fiubc" and np.ndim(X) <= 2
         try:
-            return validate_data(self, X, reset=reset) if numbers else X
+            if not numbers:
+                return X
+            # What a record holds is not looked at here; an empty collection is refused where its size is public.
+            return validate_data(self, X, reset=reset, ensure_all_finite=False, ensure_min_samples=0)
         except ValueError as fault:
             raise InvalidInput(first_line(fault)) from fault
 
@@ -366,7 +402,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """The run's folder, which belongs to these settings, this pool and what is publicly known of the records."""
         if self.run_dir is None:
             return Unkept()
-        free = {"ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress"}
+        free = {"ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress", "schema"}
         if self.rounds == 1:
             free |= AFTERWARDS
         facts = {
@@ -385,22 +421,22 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             whole(expected_records=self.expected_records)
         if terms.neighbours is Neighbours.REPLACE:
             return num_records
-        if self.expected_records is None and terms.trust is not Trust.CENTRAL:
+        if self.expected_records is None and terms.trust is Trust.SHUFFLE:
             raise InvalidInput(
                 f"{terms.trust} trust needs expected_records under add-remove, where their number is private"
             )
         return self.expected_records or 1  # central protocols do not depend on it
 
-    def _senders(self, terms: Terms, num_records: int) -> int:
-        """How many take part. It shows in a release, so under add-remove it is a public number, not the true one."""
-        if terms.neighbours is Neighbours.REPLACE or terms.trust is Trust.CENTRAL:
-            return num_records
-        planned = self._public_number(terms, num_records)
-        if planned < num_records:
-            raise InvalidInput(
-                f"expected_records must be at least the number of records under {terms.trust} trust, got {planned}"
-            )
-        return planned
+    def _room_for(self, terms: Terms, num_records: int) -> int:
+        """The public number that protocols are made for. A secure sum must have room for any number of records."""
+        public = self._public_number(terms, num_records)
+        hidden = terms.trust is Trust.DISTRIBUTED and terms.neighbours is not Neighbours.REPLACE
+        return MOST_RECORDS if hidden else public
+
+    def _senders(self, terms: Terms) -> int | None:
+        """How many take part where it shows in a release and the number of records is private; None is one each."""
+        hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
+        return self._public_number(terms, 0) if hidden else None
 
     def _num_queries(self, terms: Terms, *, num_records: int, pool_size: int) -> int:
         if self.num_queries != "auto":
@@ -426,34 +462,34 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         seed = self.random_state + len(self.rounds_)
         return UncertainQueries(num_queries=num_queries, seed=seed, metric=metric).ask(pool, unsure)
 
-    def _overlap(self, X_public: Samples, X: Samples) -> Bools:
-        """Which records are copies of pool samples; none, or an error, unless they are to abstain."""
-        if self.overlap == "abstain":
-            return copies(X, X_public)
-        if self.overlap != "refuse":
-            raise InvalidInput(f"overlap must be 'refuse' or 'abstain', got {self.overlap!r}")
-        refuse_overlap(X_public, X)
-        return np.zeros(len(X), dtype=np.bool_)
-
-    def _vote(self, X: Samples, labels: NDArray[Any], queries: Queries, ballot: Ballot) -> Votes:
-        picks, classes = [], []
+    def _vote(
+        self,
+        X: Samples,
+        labels: NDArray[np.int32],
+        queries: Queries,
+        ballot: Ballot,
+        *,
+        pool: Samples | None = None,
+        unlabelled: NDArray[np.int8] | None = None,
+    ) -> Votes:
+        """Every record's votes. With `unlabelled`, who has no label and why, the holder is told who abstains."""
         with (self.progress or Silent()).step("vote", len(labels)) as advance:
-            for start in range(0, len(labels), CHUNK):
-                some = slice(start, start + CHUNK)
-                dim = queries.vectors.shape[1]
-                vectors = encode(self.encoder_, rows(X, some), manner=self.manner_, dim=dim)
-                votes = cast_votes(
-                    vectors,
-                    labels[some],
-                    queries.vectors,
-                    ballot,
-                    metric=queries.metric,
-                    max_distance=self.max_distance,
-                )
-                picks.append(votes.queries)
-                classes.append(votes.labels)
-                advance(len(votes))
-        return Votes(ballot, np.concatenate(picks), np.concatenate(classes))
+            votes, why, copied = cast(
+                X,
+                labels,
+                schema=self.schema_,
+                encoder=self.encoder_,
+                queries=queries.vectors,
+                ballot=ballot,
+                metric=queries.metric,
+                max_distance=self.max_distance,
+                pool=pool,
+                overlap=self.overlap,
+                advance=advance,
+            )
+        if unlabelled is not None:
+            tell_holder(np.where(why == 0, unlabelled, why), copied, self.overlap)
+        return votes
 
     def _teach(self, material: Samples) -> None:
         """Give every pool sample the labels of its queries, one per round, and train on them."""
@@ -474,7 +510,18 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.student_ = teach(student, material, chances, weights=weights, multi_label=multi_label)
 
     def _material(self, X: Samples) -> Samples:
-        X = self._samples(X, reset=False)
-        if self.student_input != "vectors":
-            return X
-        return encode_public(self.encoder_, X, manner=self.manner_)
+        X = self.schema_.pool(self._samples(X, reset=False), "X")
+        return encode(self.encoder_, X) if self.student_input == "vectors" else X
+
+
+def _nothing(protocol: Protocol[Any]) -> Release:
+    """A release of the protocol's kind that says nothing about anybody."""
+    ballot, promise = protocol.ballot, protocol.guarantee
+    if isinstance(protocol, CentralPermuteAndFlip):
+        return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
+    if isinstance(protocol, CentralMatching):
+        return Matched(ballot, promise, np.arange(ballot.num_queries), protocol.scale)
+    if isinstance(protocol, Questions):
+        even = np.full((ballot.num_queries, ballot.num_classes), 1 / ballot.num_classes)
+        return Assigned(ballot, promise, np.arange(ballot.num_queries), even, 1 / ballot.num_classes)
+    return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))

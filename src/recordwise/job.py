@@ -22,7 +22,8 @@
     classes = ["flu", "cold", "neither"]
     student = "linear"
 
-Paths are relative to the file. Every other key has a default; `JobFile` lists them all.
+Paths are relative to the file. Every other key has a default; `JobFile` lists them all. A section [schema], or the path
+of one, says how samples are read where the pool is not to fix it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recordwise.data.files import read
-from recordwise.data.samples import Loaded, refuse_gaps
+from recordwise.data.samples import Kind, Loaded
+from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
+
+
+TABLES = (".csv", ".parquet")
 
 
 class Section(BaseModel):
@@ -52,14 +57,31 @@ class Source(Section):
     labels: str | list[str] | None = None
     image_size: tuple[int, int] | None = None
 
-    def read(self, section: str) -> Loaded:
-        """The samples; a mistake is one line that names the section, and is found before anything is spent."""
+    def read(self, section: str, schema: Schema | None = None) -> Loaded:
+        """The samples as they stand in the file; a mistake in its form is one line that names the section.
+
+        Args:
+          schema: What is known of the samples. Its columns are found by their names, in whatever order they stand, and
+            images come in its size.
+        """
+        samples, size = self.samples, self.image_size
         try:
-            loaded = read(self.path, samples=self.samples, labels=self.labels, image_size=self.image_size)
-            refuse_gaps(loaded.samples)
+            if schema is not None and schema.names and self.path.suffix.lower() in TABLES:
+                samples = self._columns(schema.names)
+            if schema is not None and schema.kind == Kind.IMAGES and size is None:
+                size = schema.shape[0], schema.shape[1]
+            loaded = read(self.path, samples=samples, labels=self.labels, image_size=size)
+            if schema is not None and loaded.parse and schema.width not in (0, len(loaded.columns)):
+                raise InvalidInput(f"samples must have the pool's {schema.width} columns, got {len(loaded.columns)}")
         except InvalidInput as fault:
             raise InvalidInput(f"[{section}] {fault}") from fault
         return loaded
+
+    def _columns(self, names: tuple[str, ...]) -> list[str]:
+        chosen = names if self.samples is None else [self.samples] if isinstance(self.samples, str) else self.samples
+        if set(chosen) != set(names):
+            raise InvalidInput(f"samples must be the pool's columns ({', '.join(names)}), got {', '.join(chosen)}")
+        return list(names)
 
 
 class Privacy(Section):
@@ -84,7 +106,7 @@ class Method(Section):
     num_queries: int | Literal["auto"] = "auto"
     votes_per_record: int = 1
     labels_per_record: int = 1
-    classes: list[int] | list[str] | None = None
+    classes: list[int] | list[str]
     rounds: int = 1
     metric: Literal["euclidean", "cosine"] = "euclidean"
     encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
@@ -94,7 +116,7 @@ class Method(Section):
     round_epsilon: float | None = None
     student: str | dict[str, Any] = "linear"
     expected_records: int | None = None
-    overlap: Literal["refuse", "abstain"] = "refuse"
+    overlap: Literal["vote", "abstain"] = "vote"
     random_state: int = 0
 
 
@@ -106,8 +128,13 @@ class JobFile(Section):
     private: Source
     public: Source
     test: Source | None = None
+    described: dict[str, Any] | Path | None = Field(default=None, alias="schema")
     privacy: Privacy
-    method: Method = Field(default_factory=Method)
+    method: Method
+
+    def public_schema(self, public: Loaded) -> Schema:
+        """How samples are read: as the job says, or as its pool fixes."""
+        return Schema.of_loaded(public) if self.described is None else Schema.given(self.described)
 
     def settings(self) -> dict[str, Any]:
         """What the job asks of a `PrivateDistiller`, but for who pays and where things are kept."""
@@ -157,6 +184,7 @@ def _absolute(job: JobFile, path: Path) -> JobFile:
             "private": source(job.private),
             "public": source(job.public),
             "test": source(job.test),
+            "described": path.parent / job.described if isinstance(job.described, Path) else job.described,
             "privacy": job.privacy.model_copy(update={"ledger": ledger}),
             "method": job.method.model_copy(update={"encoder": located(job.method.encoder, path.parent)}),
         }

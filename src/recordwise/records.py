@@ -1,100 +1,282 @@
-"""Private records as they arrive: checked before anything is spent, and cut up the way their holders see them."""
+"""Private records: read with the public schema, one by one, into votes.
+
+Every function here gives a record what follows from that record and from public values alone. A record that cannot be
+read, encoded or labelled abstains; nothing raises because of what a record holds. How many abstained, and why, is for
+their holder: it is logged on this machine and returned to nobody.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from recordwise.arrays import Bools
-from recordwise.data import Kind, Samples, kind_of
+from recordwise.data import Samples, Schema, copies, rows
+from recordwise.data.cells import missing, number_of, word_of
+from recordwise.encoders import encode
 from recordwise.errors import InvalidInput, whole
+from recordwise.privacy.noise import Noise
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.votes import NOBODY, Ballot, Votes
-from recordwise.votes.classes import as_classes
+from recordwise.nearest import Metric
+from recordwise.nearest.search import NUMPY, nearest_queries
+
+log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
+
+CHUNK = 65_536  # records read, encoded and connected at a time, so that memory does not grow with their number
+VOTE, ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
-def classes_and_labels(
-    X: Samples, y: ArrayLike, *, classes: ArrayLike | None, labels_per_record: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The public list of classes, and the records' labels as numbers in it: (n,), or (n, C) zeros and ones."""
-    if y is None:
-        raise InvalidInput("fit requires y to be passed, but the target y is None")
-    labels = np.asarray(y)
-    if len(labels) != len(X):
-        raise InvalidInput(f"y must have one label for each of the {len(X)} records, got {len(labels)}")
+class Why(IntEnum):
+    """Why a record abstains."""
+
+    VOTES = 0
+    UNREADABLE = 1
+    NO_VECTOR = 2
+    NO_LABEL = 3
+    UNDECLARED = 4
+    TOO_MANY = 5
+    COPY = 6
+
+
+WORDS = {
+    Why.UNREADABLE: "with a sample that the schema cannot read",
+    Why.NO_VECTOR: "with a sample that the encoder makes no finite vector of",
+    Why.NO_LABEL: "without a readable label",
+    Why.UNDECLARED: "with a class that is not declared",
+    Why.TOO_MANY: "with more labels than labels_per_record",
+    Why.COPY: "that also lie in the pool",
+}
+Reasons = NDArray[np.int8]  # (n,) of Why. Private.
+
+
+# The public list of classes
+
+
+def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record: int) -> NDArray[Any]:
+    """The list of classes: as declared, or read off the labels, which makes it public."""
     whole(labels_per_record=labels_per_record)
-    if labels_per_record > 1:
-        if labels.ndim != 2:
-            raise InvalidInput(
-                f"y must be a 0/1 matrix (n, C) when a record may have several labels, got {labels.shape}"
-            )
-        names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
-        if len(names) != labels.shape[1]:
-            raise InvalidInput(f"classes must be as many as the {labels.shape[1]} columns of y, got {len(names)}")
-        as_classes(labels, Ballot(num_queries=1, num_classes=len(names), labels_per_record=labels_per_record))
-        return names, labels
-    if labels.ndim != 1 and labels.shape != (len(labels), 1):
-        raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
-    labels = column_or_1d(labels, warn=True)
-    try:
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        names = np.unique(labels if classes is None else np.asarray(classes))
-    except TypeError as fault:
-        raise InvalidInput(f"y must hold labels of one kind, without gaps: {fault}") from fault
-    except ValueError as fault:
-        raise InvalidInput(first_line(fault)) from fault
+    if classes is not None:
+        declared = np.asarray(classes)
+        names = np.unique(declared) if labels_per_record == 1 else declared
+    elif labels_per_record > 1:
+        shape = np.shape(labels)
+        if len(shape) != 2:
+            raise InvalidInput(f"y must be a 0/1 matrix (n, C) when a record may have several labels, got {shape}")
+        names = np.arange(shape[1])
+    else:
+        names = _held_classes(labels)
     if not len(names):
         raise InvalidInput("classes must name at least one class, got none")
-    number_of = {name: number for number, name in enumerate(names.tolist())}
-    numbers = np.array([number_of.get(label, NOBODY) for label in labels.tolist()], dtype=np.int64)
-    unknown = np.flatnonzero(numbers == NOBODY)
-    if len(unknown):
-        held, few = labels[unknown].tolist()[0], ", ".join(map(repr, names[:10].tolist()))
-        raise InvalidInput(f"y must hold declared classes ({few}), row {unknown[0]} holds {held!r}")
-    return names, numbers
+    return names
 
 
-def silenced(votes: Votes, silent: Bools) -> Votes:
-    """The votes, but for records that are to abstain."""
-    return Votes(votes.ballot, np.where(silent[:, None], np.int32(NOBODY), votes.queries), votes.labels)
+def _held_classes(held: Any) -> NDArray[Any]:
+    labels = np.asarray(held)
+    if labels.ndim > 1 and labels.shape[1:] != (1,):
+        raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
+    labels = labels.ravel()
+    if labels.dtype == object:
+        present = [label for label in labels.tolist() if not missing(label) and word_of(label) is not None]
+        if present and all(isinstance(label, str | bytes) for label in present):
+            return np.unique(np.array([word_of(label) for label in present]))
+        labels = np.array(present) if len({isinstance(label, str) for label in present}) < 2 else np.array([])
+        if not len(present) or labels.dtype.kind not in "biuf":
+            raise InvalidInput("y must hold labels of one kind where classes are not declared")
+    if labels.dtype.kind == "f":
+        labels = labels[np.isfinite(labels)]
+    try:
+        check_classification_targets(labels)
+    except (ValueError, TypeError) as fault:
+        raise InvalidInput(first_line(fault)) from fault
+    return np.unique(labels)
 
 
-def by_client(votes: Votes, parties: int) -> Iterator[Votes]:
-    """The votes as their holders see them: cut into as many parts as there are parties."""
+# Labels
+
+
+def as_labels(y: Any, num_records: int) -> Any:
+    """The labels as they came, one for each record: an array or a sequence."""
+    if y is None:
+        raise InvalidInput("fit requires y to be passed, but the target y is None")
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy(dtype=object)
+    held = y if isinstance(y, np.ndarray | Sequence) else np.asarray(y)
+    if np.ndim(held) == 0 and not isinstance(held, Sequence):
+        raise InvalidInput(f"y must have shape (n,), got {np.shape(held)}")
+    if len(held) != num_records:
+        raise InvalidInput(f"y must have one label for each of the {num_records} records, got {len(held)}")
+    return held
+
+
+def check_labels(labels: Any, num_classes: int, labels_per_record: int) -> None:
+    """Refuse the form of the labels, which is public: how many columns an array has."""
+    if not isinstance(labels, np.ndarray):
+        return
+    shape = labels.shape
+    if labels_per_record > 1 and (len(shape) != 2 or shape[1] != num_classes):
+        raise InvalidInput(
+            f"y must be a 0/1 matrix (n, {num_classes}) when a record may have several labels, got {shape}; classes "
+            "must be as many as its columns"
+        )
+    if labels_per_record == 1 and len(shape) != 1 and shape[1:] != (1,):
+        raise InvalidInput(f"y must have shape (n,), got {shape}; set labels_per_record for several labels")
+
+
+def read_labels(
+    labels: Any, names: Sequence[Any] | NDArray[Any], labels_per_record: int
+) -> tuple[NDArray[np.int32], Reasons]:
+    """Each record's classes (n, r) as numbers in the public list, NOBODY where it has fewer; and who has none at all.
+
+    A label is compared with the declared classes on its own: by value where they are numbers ("2", 2 and 2.0 are class
+    2), by their text otherwise.
+    """
+    if labels_per_record > 1:
+        return _read_indicators(labels, len(names), labels_per_record)
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        labels = column_or_1d(labels, warn=True)
+    known = np.asarray(names)
+    by_value = known.dtype.kind in "biuf"
+    read: Callable[[Any], Any] = number_of if by_value else word_of
+    place_of = {read(name): place for place, name in enumerate(known.tolist())}
+    numbers = np.full((len(labels), 1), NOBODY, dtype=np.int32)
+    why = np.zeros(len(labels), dtype=np.int8)
+    for row, label in enumerate(labels):
+        value = read(label)
+        if value in place_of:
+            numbers[row] = place_of[value]
+        else:
+            why[row] = Why.NO_LABEL if word_of(label) is None else Why.UNDECLARED
+    return numbers, why
+
+
+def _read_indicators(held: Any, num_classes: int, labels_per_record: int) -> tuple[NDArray[np.int32], Reasons]:
+    numbers = np.full((len(held), labels_per_record), NOBODY, dtype=np.int32)
+    why = np.zeros(len(held), dtype=np.int8)
+    for row, cells in enumerate(held):
+        sized = isinstance(cells, Sequence | np.ndarray) and not isinstance(cells, str | bytes)
+        values = [number_of(cell) for cell in cells] if sized and np.ndim(cells) == 1 else []
+        chosen = [place for place, value in enumerate(values) if value == 1]
+        if len(values) != num_classes or any(value not in (0, 1) for value in values):
+            why[row] = Why.NO_LABEL
+        elif len(chosen) > labels_per_record:
+            why[row] = Why.TOO_MANY
+        else:
+            numbers[row, : len(chosen)] = chosen
+    return numbers, why
+
+
+# Votes
+
+
+def cast(
+    samples: Samples,
+    labels: NDArray[np.int32],
+    *,
+    schema: Schema,
+    encoder: Any,
+    queries: object,
+    ballot: Ballot,
+    metric: Metric = Metric.EUCLIDEAN,
+    max_distance: float | None = None,
+    pool: Samples | None = None,
+    overlap: str = VOTE,
+    advance: Callable[[int], object] | None = None,
+) -> tuple[Votes, Reasons, int]:
+    """Every record's votes, in the order of the records; why some abstain; how many equal a pool sample. All private.
+
+    Guarantees:
+      - a record's row depends on that record and on public arguments alone, as long as the encoder's does;
+      - what a record holds never raises.
+
+    Args:
+      samples: Records as they came.
+      labels: (n, r), from `read_labels`; a record without one abstains.
+      pool: Public samples, already read with the schema, to look for copies in; None does not look.
+    """
+    if overlap not in (VOTE, ABSTAIN):
+        raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {overlap!r}")
+    picks = np.full((len(labels), ballot.votes_per_record), NOBODY, dtype=np.int32)
+    why, copied = np.zeros(len(labels), dtype=np.int8), 0
+    for start in range(0, len(labels), CHUNK):
+        some = slice(start, start + CHUNK)
+        read = schema.read(rows(samples, some))
+        vectors = vectors_of(encoder, read.samples)
+        finite = np.isfinite(vectors).all(axis=1)
+        why[some] = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
+        if pool is not None:
+            same = copies(read.samples, pool) & read.readable
+            copied += int(same.sum())
+            if overlap == ABSTAIN:
+                why[some][same] = Why.COPY
+        near = nearest_queries(
+            np.where(finite[:, None], vectors, np.float32(0)),
+            queries,
+            ballot.votes_per_record,
+            metric=metric,
+            max_distance=max_distance,
+            backend=NUMPY,
+        )
+        picks[some] = np.where((why[some] == Why.VOTES)[:, None], near, np.int32(NOBODY))
+        if advance is not None:
+            advance(len(near))
+    return Votes(ballot, picks, labels), why, copied
+
+
+def vectors_of(encoder: Any, samples: Samples) -> NDArray[np.float32]:
+    """Each sample's vector; a row of NaN where the encoder fails on that sample.
+
+    A batch on which an encoder of the user's own fails is halved until the samples at fault stand alone.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return encode(encoder, samples)
+    except MemoryError:
+        raise
+    except Exception:
+        if len(samples) <= 1:
+            return np.full((len(samples), 0), np.nan, dtype=np.float32)
+        half = len(samples) // 2
+        parts = [vectors_of(encoder, rows(samples, part)) for part in (slice(0, half), slice(half, None))]
+        dim = max(part.shape[1] for part in parts)
+        return np.concatenate([part if part.shape[1] == dim else np.full((len(part), dim), np.nan) for part in parts])
+
+
+def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
+    """Log, on the holder's own machine, how many records abstain and why. Nothing of it is published."""
+    counts = {reason: int((why == reason).sum()) for reason in WORDS}
+    if any(counts.values()):
+        parts = ", ".join(f"{count:,} {WORDS[reason]}" for reason, count in counts.items() if count)
+        log.warning("for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts)
+    if copied and overlap == VOTE:
+        log.warning("for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}")
+
+
+# Messages
+
+
+def messages_of(
+    protocol: Protocol[Any], votes: Votes, noise: Noise, *, parties: int, senders: int | None
+) -> Iterator[Any]:
+    """What the parties send: the votes cut into as many parts as there are parties.
+
+    Args:
+      senders: How many take part, where their number shows in a release and that of the records is private. Fewer
+        records leave some senders without one; more records share senders.
+    """
+    if senders is not None and isinstance(protocol, ShuffleMulti):
+        yield protocol.client(votes, noise, senders=senders)
+        return
     for part in np.array_split(np.arange(len(votes)), parties):
-        yield Votes(votes.ballot, votes.queries[part], votes.labels[part])
+        yield protocol.client(Votes(votes.ballot, votes.queries[part], votes.labels[part]), noise)
 
 
-def with_abstainers(votes: Votes, senders: int) -> Votes:
-    """The votes, and those of as many more senders as were announced, who have no record and vote for nothing."""
-    blank = [np.full((senders - len(votes), rows.shape[1]), NOBODY, np.int32) for rows in (votes.queries, votes.labels)]
-    return Votes(votes.ballot, np.vstack([votes.queries, blank[0]]), np.vstack([votes.labels, blank[1]]))
-
-
-def check_columns(pool: Samples, records: Samples) -> None:
-    """Once a table is a matrix its columns are told apart by their place alone."""
-    names, ours = (tuple(map(str, getattr(part, "columns", ()))) for part in (pool, records))
-    if names and ours and names != ours:
-        raise InvalidInput(f"X must have the pool's columns in its order ({', '.join(names)}), got {', '.join(ours)}")
-
-
-def check_alike(pool: Samples, records: Samples) -> None:
-    if not (len(pool) and len(records)):
-        empty = "X_public" if not len(pool) else "X"
-        raise InvalidInput(f"{empty} must hold at least one sample, got 0")
-    wide = [np.shape(part) for part in (pool, records) if kind_of(part) is Kind.VECTORS]
-    if len(wide) == 2 and wide[0][1] != wide[1][1]:
-        raise InvalidInput(f"records must have the pool's {wide[0][1]} dimensions, got {wide[1][1]}")
-    pixels = [np.asarray(part[:1]).dtype for part in (pool, records) if kind_of(part) is Kind.IMAGES]
-    if len({dtype == np.uint8 for dtype in pixels}) == 2:  # an encoder takes bytes to go up to 255, all else as it is
-        raise InvalidInput(f"records must have pixels like the pool's {pixels[0]}, got {pixels[1]}")
-
-
-def first_line(fault: ValueError) -> str:
+def first_line(fault: BaseException) -> str:
     return str(fault).splitlines()[0] if str(fault) else type(fault).__name__

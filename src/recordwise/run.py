@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER
-from recordwise.data import Kind, Loaded, kind_of
-from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
-from recordwise.errors import InvalidInput
-from recordwise.job import JobFile
+from recordwise.data import Samples, Schema
+from recordwise.distiller import PrivateDistiller
+from recordwise.errors import InvalidInput, shown
+from recordwise.job import JobFile, Source
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
+from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
+from recordwise.votes import NOBODY
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +42,27 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    private, public = job.private.read("private"), job.public.read("public")
-    test = job.test.read("test") if job.test else None
+    public = job.public.read("public")
+    schema = job.public_schema(public)
+    pool = schema.pool(public.samples, "[public] samples")
+    private = job.private.read("private", schema)
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
-    _check_columns("private", private, public)
-    if test is not None:
-        check_test(test, public, like=private.labels, classes=job.method.classes)
+    test = None
+    if job.test is not None:
+        test = read_test(job.test, schema, job.method.classes, several=job.method.labels_per_record > 1)
     distiller = PrivateDistiller(
         **job.settings(),
         ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
         budget=job.privacy.budget,
         **_budget_terms(job),
+        schema=schema,
         run_dir=job.out,
         progress=progress,
     )
-    distiller.fit(private.samples, private.labels, X_public=public.samples)
-    accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
-    summary = summarize(distiller, public.samples, name=job.name, test_accuracy=accuracy)
+    distiller.fit(private.samples, private.labels, X_public=pool)
+    accuracy = None if test is None else float(distiller.score(*test))
+    summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
     write_outcome(job.out, distiller, summary)
     return Outcome(job.out, distiller, summary)
 
@@ -70,51 +75,35 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
     return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
 
 
-def _check_columns(section: str, loaded: Loaded, public: Loaded) -> None:
-    """Columns are told apart by their place once they are read, so they must come in one order."""
-    if loaded.columns != public.columns:
-        ours, theirs = (", ".join(part.columns) or "none" for part in (loaded, public))
-        raise InvalidInput(f"[{section}] samples must be the pool's columns in its order ({theirs}), got {ours}")
-
-
-def check_test(
-    test: Loaded, public: Loaded, *, like: NDArray[Any], classes: Sequence[int] | Sequence[str] | None
-) -> None:
-    """Refuse a test set that could not be scored, before anything is spent on what it is to test.
+def read_test(
+    source: Source, schema: Schema, classes: Sequence[Any], *, several: bool
+) -> tuple[Samples, NDArray[Any]]:
+    """A test set, or one line that says why it could not be scored, before anything is spent on what it is to test.
 
     Args:
-      like: Labels of the kind and width that the student will give.
-      classes: The declared ones, if they are.
+      several: A sample may have several labels: they are columns of zeros and ones.
     """
-    if test.labels is None:
+    loaded = source.read("test", schema)
+    if loaded.labels is None:
         raise InvalidInput("test.labels must name where the test labels are")
-    if not len(test):
+    if not len(loaded):
         raise InvalidInput("[test] must hold at least one sample, got 0")
-    _check_columns("test", test, public)
-    wide, width = np.shape(test.samples)[1:], np.shape(public.samples)[1:]
-    if wide != width:
-        raise InvalidInput(f"[test] samples must have the pool's shape {width}, got {wide}")
-    for name, ours, theirs in zip(test.columns, _words(test), _words(public), strict=True):
-        if ours and not theirs:
-            raise InvalidInput(f"[test] column {name!r} must hold numbers as in the pool, it holds words")
-    labels = np.asarray(test.labels)
-    numbers, known = (part.dtype.kind in "iufb" for part in (labels, like))
-    if numbers != known or labels.shape[1:] != like.shape[1:]:
-        raise InvalidInput("[test] labels must be of the kind of the private ones: all numbers, or all names")
-    if numbers and not np.isfinite(labels).all():
-        raise InvalidInput("[test] labels must have no gaps, some are NaN or infinite")
-    if classes is not None and labels.ndim == 1:
-        unknown = [row for row, label in enumerate(labels.tolist()) if label not in classes]
-        if unknown:
-            held = labels.tolist()[unknown[0]]
-            raise InvalidInput(f"[test] labels must be declared classes, row {unknown[0]} holds {held!r}")
-
-
-def _words(loaded: Loaded) -> list[bool]:
-    """Which columns of a table hold words."""
-    if kind_of(loaded.samples) is not Kind.TABLE:
-        return [False] * len(loaded.columns)
-    return [any(isinstance(cell, str) for cell in column) for column in loaded.samples.T]
+    try:
+        samples = schema.pool(loaded.samples)
+        check_labels(loaded.labels, len(classes), len(classes) if several else 1)
+    except InvalidInput as fault:
+        raise InvalidInput(f"[test] {fault}") from fault
+    names = np.asarray(classes)
+    numbers, why = read_labels(loaded.labels, names, len(classes) if several else 1)
+    if why.any():
+        row = int(np.flatnonzero(why)[0])
+        raise InvalidInput(f"[test] labels must be declared classes, row {row} holds {shown(loaded.labels[row])}")
+    if not several:
+        return samples, names[numbers[:, 0]]
+    matrix = np.zeros((len(loaded), len(names)), dtype=np.int64)
+    rows, places = np.nonzero(numbers != NOBODY)
+    matrix[rows, numbers[rows, places]] = 1
+    return samples, matrix
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from recordwise.data import Kind, kind_of, read
+from recordwise.data import Column, Kind, Loaded, Schema, kind_of, read
 from recordwise.errors import InvalidInput
+from recordwise.records import read_labels
 
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3)
 CLASSES = np.array([0, 1, 1, 0])
@@ -50,6 +52,11 @@ def test_a_pickle_in_an_npy_file_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "x.npy", "could not be read")
 
 
+def typed(loaded: Loaded) -> Any:
+    """As the schema that the file itself fixes reads it."""
+    return Schema.of_loaded(loaded).pool(loaded.samples)
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_table_keeps_numbers_categories_and_gaps(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"d.{form}"
@@ -59,14 +66,13 @@ def test_a_table_keeps_numbers_categories_and_gaps(tmp_path: Path, form: str) ->
     else:
         pq.write_table(pa.table(columns), path)
     loaded = read(path, labels="rich")
-    assert kind_of(loaded.samples) is Kind.TABLE
     assert loaded.columns == ("age", "job")
-    assert loaded.samples[0].tolist() == [31.0, "clerk"]
-    assert np.isnan(loaded.samples[1, 0])
-    assert loaded.samples[2, 1] is None
-    assert loaded.labels is not None
-    assert loaded.labels.tolist() == [1, 0, 1]
-    assert loaded.labels.dtype == np.int64
+    samples = typed(loaded)
+    assert kind_of(samples) is Kind.TABLE
+    assert samples[0].tolist() == [31.0, "clerk"]
+    assert np.isnan(samples[1, 0])
+    assert samples[2, 1] is None
+    assert read_labels(loaded.labels, [0, 1], 1)[0].ravel().tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -78,12 +84,11 @@ def test_columns_are_chosen_by_name(tmp_path: Path, form: str) -> None:
         pq.write_table(
             pa.table({"a": [1, 3], "b": [2, 4], "text": ["good day", "so, so"], "p": [1, 1], "q": [0, 1]}), path
         )
-    assert read(path, samples=["b", "a"]).samples.tolist() == [[2, 1], [4, 3]]
+    assert typed(read(path, samples=["b", "a"])).tolist() == [[2, 1], [4, 3]]
     text = read(path, samples="text", labels=["p", "q"])
-    assert kind_of(text.samples) is Kind.TEXT
-    assert text.samples.tolist() == ["good day", "so, so"]
-    assert text.labels is not None
-    assert text.labels.tolist() == [[1, 0], [1, 1]]
+    assert kind_of(typed(text)) is Kind.TEXT
+    assert typed(text).tolist() == ["good day", "so, so"]
+    assert read_labels(text.labels, ["p", "q"], 2)[0].tolist() == [[0, -1], [0, 1]]
     refused(path, "has no column 'c', its columns are a, b, text, p, q", samples="c")
     refused(path, "must be columns other than the labels", samples=["a", "p"], labels="p")
 
@@ -96,9 +101,13 @@ def test_the_mark_that_spreadsheets_put_before_a_csv_is_no_part_of_its_first_nam
 def test_a_parquet_column_of_lists_is_a_matrix_of_vectors(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": VECTORS.tolist(), "y": CLASSES}), tmp_path / "d.parquet")
     loaded = read(tmp_path / "d.parquet", samples="v", labels="y")
-    assert np.array_equal(loaded.samples, VECTORS)
-    pq.write_table(pa.table({"v": [[1.0], [1.0, 2.0, 3.0]]}), tmp_path / "ragged.parquet")
-    refused(tmp_path / "ragged.parquet", "lists of one length", samples="v")
+    schema = Schema.of_loaded(loaded)
+    assert np.array_equal(schema.pool(loaded.samples), VECTORS)
+    pq.write_table(pa.table({"v": [[1.0], None, [1.0, 2.0, 3.0], [1.0, None, 3.0]]}), tmp_path / "ragged.parquet")
+    ragged = schema.read(read(tmp_path / "ragged.parquet", samples="v").samples)
+    assert ragged.readable.tolist() == [False, False, True, False] and ragged.samples[2].tolist() == [1, 2, 3]
+    with pytest.raises(InvalidInput, match="must have 1 cells in every row, row 1 has 0"):  # a pool is public
+        typed(read(tmp_path / "ragged.parquet", samples="v"))
     refused(tmp_path / "d.parquet", "only sample column", samples=["v", "y"])
 
 
@@ -121,32 +130,35 @@ def test_an_image_folder_gives_one_class_per_subfolder_in_the_order_of_names(tmp
     picture(tmp_path / "a" / "2.png", 30)
     picture(tmp_path / "a" / "1.png", 20)
     loaded = read(tmp_path)
-    assert loaded.samples.shape == (3, 4, 5)
-    assert loaded.samples[:, 0, 0].tolist() == [20, 30, 10]
+    samples = typed(loaded)
+    assert samples.shape == (3, 4, 5)
+    assert samples[:, 0, 0].tolist() == [20, 30, 10]
     assert loaded.labels is not None
     assert loaded.labels.tolist() == ["a", "a", "b"]
 
 
-def test_a_flat_image_folder_is_an_unlabelled_pool_and_one_colour_image_makes_all_colour(tmp_path: Path) -> None:
+def test_a_flat_image_folder_is_an_unlabelled_pool_and_has_colours_if_one_image_has(tmp_path: Path) -> None:
     picture(tmp_path / "1.png", 10)
     picture(tmp_path / "2.png", 20, "RGB")
     loaded = read(tmp_path)
     assert loaded.labels is None
-    assert loaded.samples.shape == (2, 4, 5, 3)
-    assert loaded.samples[:, 0, 0].tolist() == [[10, 10, 10], [20, 20, 0]]
+    samples = typed(loaded)
+    assert samples.shape == (2, 4, 5, 3)
+    assert samples[:, 0, 0].tolist() == [[10, 10, 10], [20, 20, 0]]
 
 
-def test_images_of_different_sizes_are_refused_or_resized(tmp_path: Path) -> None:
+def test_a_pool_s_images_of_different_sizes_are_refused_or_resized(tmp_path: Path) -> None:
     picture(tmp_path / "1.png", 10)
     picture(tmp_path / "2.png", 20, size=(8, 8))
-    refused(tmp_path, "1.png is 5 x 4 pixels and 2.png 8 x 8 pixels; say image_size")
-    assert read(tmp_path, image_size=(6, 7)).samples.shape == (2, 6, 7)
+    with pytest.raises(InvalidInput, match="row 0 is 5 x 4 pixels and row 1 8 x 8 pixels; say image_size"):
+        typed(read(tmp_path))
+    assert typed(read(tmp_path, image_size=(6, 7))).shape == (2, 6, 7)
 
 
-def test_bad_image_folders_are_refused(tmp_path: Path) -> None:
+def test_bad_image_folders_are_refused_but_no_image_is(tmp_path: Path) -> None:
     refused(tmp_path, "holds no images")
     (tmp_path / "1.png").write_bytes(b"not an image")
-    refused(tmp_path, "1.png is not a readable image")
+    assert read(tmp_path).samples == [None]
     picture(tmp_path / "a" / "1.png", 3)
     refused(tmp_path, "it holds both")
     refused(tmp_path / "a", "samples and labels name nothing", labels="y")
@@ -159,16 +171,33 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
     for name in ("d.npy", "d.npz", "d.parquet"):
         (tmp_path / name).write_bytes(b"garbage")
         refused(tmp_path / name, f"{name} could not be read")
-    (tmp_path / "d.csv").write_text("a,b\n\n1,2\n3\n")
-    refused(tmp_path / "d.csv", "must have 2 cells in every row, line 4 has 1")
     (tmp_path / "d.csv").write_text("a,a\n1,2\n")
     refused(tmp_path / "d.csv", "header of different names")
-    (tmp_path / "d.csv").write_text('a,b\n1,"2\n')
-    refused(tmp_path / "d.csv", "line 2")
-    (tmp_path / "d.csv").write_text("a,y\n1,\n2,1\n")
-    refused(tmp_path / "d.csv", "label column 'y' of d.csv must have no gaps, row 0", labels="y")
+    (tmp_path / "d.csv").write_text("")
+    refused(tmp_path / "d.csv", "header of different names")
+    (tmp_path / "d.csv").write_bytes(b"\xff\xfea\x00,\x00")
+    refused(tmp_path / "d.csv", "must be UTF-8, its header is not")
+    for left_open in ('a,b\n1,"2\n', 'a\n"'):
+        (tmp_path / "d.csv").write_text(left_open)
+        refused(tmp_path / "d.csv", "must close every quote")
     np.save(tmp_path / "x.npy", VECTORS)
     np.save(tmp_path / "y.npy", CLASSES[:3])
     refused(tmp_path / "x.npy", "labels must be as many as the 4 samples, got 3", labels="y.npy")
     refused(tmp_path / "x.npy", "does not exist", labels="z.npy")
     refused(tmp_path / "x.npy", "samples must be left out", samples="x")
+
+
+def test_what_a_row_of_a_csv_holds_is_never_refused(tmp_path: Path) -> None:
+    rows = [b"1,2", b"", b"3", b"4,5,6", b"\xff7,8", b',', b'"9"x,10', b'"1\n1",12', b"9" * 200_000 + b",1"]
+    (tmp_path / "d.csv").write_bytes(b"\n".join([b"a,b", *rows]))
+    loaded = read(tmp_path / "d.csv")
+    schema = Schema(kind="table", columns=(Column(name="a"), Column(name="b")))
+    found = schema.read(loaded.samples)
+    assert found.readable.tolist() == [True, False, False, True, True, True, True, True]  # an empty line is no row
+    expected = [[1, 2], [np.nan, np.nan], [np.nan, np.nan], [np.nan, 8], [np.nan, np.nan], [np.nan, 10], [np.nan, 12], [np.nan, 1]]
+    np.testing.assert_array_equal(found.samples.astype(float), expected)
+
+
+def test_lines_that_are_not_text_are_their_own_fault(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbfone\r\n\xff\n\xe2\x80\xa8three\x0b\n\n")
+    assert read(tmp_path / "x.txt").samples.tolist() == ["one", None, "\u2028three\x0b", ""]

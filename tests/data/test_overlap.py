@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordwise.data import copies, overlap, refuse_overlap
+from recordwise.data import copies, overlap
 from recordwise.errors import InvalidInput
 
 small = st.lists(
@@ -49,9 +49,6 @@ def test_images_text_and_tables_are_compared_by_value() -> None:
     assert copies(np.zeros((2, 3)), np.zeros((2, 4))).tolist() == [False, False]
 
 
-def test_an_overlapping_pool_is_refused_in_one_line() -> None:
-    refuse_overlap(np.zeros((3, 2)), np.ones((3, 2)))
-    with pytest.raises(InvalidInput, match=r"2 of its 3 samples are \(first: row 1\); leave them out of the records"):
-        refuse_overlap(np.array([[1, 2], [3, 4], [3, 4]]), np.array([[3.0, 4.0]]))
+def test_samples_of_two_kinds_are_not_compared() -> None:
     with pytest.raises(InvalidInput, match="must be of one kind, got images and text"):
-        refuse_overlap(["a"], np.zeros((2, 2, 2)))
+        copies(["a"], np.zeros((2, 2, 2)))

@@ -61,17 +61,37 @@ def test_columns_of_one_value_or_of_gaps_are_harmless() -> None:
     assert Table().fit(pool).transform(pool).tolist() == [[0, 1, 0], [0, 1, 0]]
 
 
-def test_other_columns_than_the_pools_are_refused() -> None:
+def test_columns_are_matched_by_name_and_others_than_the_pools_are_refused() -> None:
     encoder = Table().fit(FRAME)
-    with pytest.raises(InvalidInput, match=r"the pool's 3 columns \(age, job, paid\), got 2 \(age, job\)"):
+    assert np.array_equal(encoder.transform(FRAME[["job", "age", "paid"]]), encoder.transform(FRAME))
+    with pytest.raises(InvalidInput, match=r"the pool's columns \(age, job, paid\), it lacks paid"):
         encoder.transform(FRAME[["age", "job"]])
-    with pytest.raises(InvalidInput, match=r"got 3 \(job, age, paid\)"):
-        encoder.transform(FRAME[["job", "age", "paid"]])
-    with pytest.raises(InvalidInput, match="column 'age' must hold numbers as in the pool"):
-        encoder.transform(FRAME.assign(age="old"))
-    with pytest.raises(InvalidInput, match="must be finite, row 1 is not"):
-        encoder.transform(FRAME.assign(age=[1, np.inf, 2, 3]))
-    with pytest.raises(InvalidInput, match="at least one row"):
+    with pytest.raises(InvalidInput, match="the pool's 3 columns, got 2"):
+        encoder.transform(FRAME[["age", "job"]].to_numpy())
+    with pytest.raises(InvalidInput, match="at least one"):
         Table().fit(FRAME[:0])
+    with pytest.raises(InvalidInput, match="shape"):
+        Table().fit(["a", "b"])
     with pytest.raises(InvalidInput, match="clip must be > 0, got nan"):
         Table(clip=float("nan")).fit(FRAME)
+
+
+@pytest.mark.parametrize("cell", [None, float("nan"), float("inf"), "old", b"\xff", "", [1], object(), 10**400])
+def test_a_cell_that_does_not_fit_is_a_gap_of_its_row_alone(cell: object) -> None:
+    encoder = Table().fit(FRAME)
+    rows = [[25.0, "cook", True], [25.0, "cook", True]]
+    plain = encoder.transform(rows)
+    rows[1][0] = cell
+    changed = encoder.transform(rows)
+    assert np.array_equal(changed[0], plain[0])
+    assert np.array_equal(changed[1], encoder.transform([[None, "cook", True]])[0])
+    assert np.isnan(encoder.transform([rows[0], [cell]])[1]).all()
+
+
+def test_dates_are_numbers_of_days() -> None:
+    pool = pd.DataFrame({"on": pd.to_datetime(["2020-01-01", "2020-01-11"]), "n": [0, 1]})
+    encoder = Table().fit(pool)
+    assert encoder.schema_.columns[0].kind == "date"
+    vectors = encoder.transform([["2020-01-06", 0], [pd.Timestamp("2020-01-06"), 0], [18267.0, 0], ["6.1.", 0]])
+    assert vectors[:, 0].tolist() == [0, 0, 0, 0]
+    assert encoder.transform(pool)[:, 0].tolist() == [-1, 1]

@@ -1,21 +1,25 @@
-"""Samples and labels from files, named data sets and their splits, and a check that pool and records are disjoint."""
+"""Samples and labels from files, the public schema that says what they mean, named data sets and their splits."""
 
 from recordwise.data.files import read
 from recordwise.data.named import NAMES, DataSet, load
-from recordwise.data.overlap import copies, refuse_overlap
+from recordwise.data.overlap import copies
 from recordwise.data.samples import Kind, Loaded, Samples, kind_of, rows
+from recordwise.data.schema import Column, Read, Schema
 from recordwise.data.source import VARIABLE, find_data
 from recordwise.data.splits import Parts, Rule, Split, parts_of, split_of
 
 __all__ = [
     "NAMES",
     "VARIABLE",
+    "Column",
     "DataSet",
     "Kind",
     "Loaded",
     "Parts",
+    "Read",
     "Rule",
     "Samples",
+    "Schema",
     "Split",
     "copies",
     "find_data",
@@ -23,7 +27,6 @@ __all__ = [
     "load",
     "parts_of",
     "read",
-    "refuse_overlap",
     "rows",
     "split_of",
 ]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.data.cells import decoded
 from recordwise.data.images import read_images
 from recordwise.data.samples import Loaded
-from recordwise.data.tables import read_csv, read_parquet, table
+from recordwise.data.tables import csv_table, parquet_table
 from recordwise.errors import InvalidInput
 
 Names = str | Sequence[str]
@@ -24,18 +25,18 @@ def read(
     labels: Names | None = None,
     image_size: tuple[int, int] | None = None,
 ) -> Loaded:
-    """Samples, and labels where they are asked for (an image folder with one subfolder per class has them anyway).
+    """Samples as they stand in the file, and labels where they are asked for (image folders by class have them anyway).
 
     | file | samples | labels |
     |---|---|---|
     | .npy | the array, memory-mapped | the name of another .npy file |
     | .npz | the name of an array; may be left out when only one is not the labels | the name of an array |
-    | .csv, .parquet | column names; all but the labels when left out. One text column gives strings | column names |
+    | .csv, .parquet | column names; all but the labels when left out | column names |
     | .txt | one string per line | the name of another .txt file |
-    | folder | its images, of one size, or resized to `image_size` (height, width) | the names of its subfolders |
+    | folder | its images, each as it is, or resized to `image_size` (height, width) | the names of its subfolders |
 
     Several label columns of zeros and ones mean that a sample may have several labels. File names are relative to the
-    folder of `path`.
+    folder of `path`. What a cell means is for a `Schema` to say; what one record holds is never refused here.
     """
     path = Path(path).expanduser()
     if not path.exists():
@@ -53,9 +54,9 @@ def read(
             case ".npz":
                 return _npz(path, samples, labels)
             case ".csv":
-                return table(path.name, read_csv(path), samples, labels)
+                return csv_table(path, samples, labels)
             case ".parquet":
-                return table(path.name, read_parquet(path, samples, labels), samples, labels)
+                return parquet_table(path, samples, labels)
             case ".txt":
                 return _txt(path, samples, labels)
     except InvalidInput:
@@ -94,7 +95,13 @@ def _txt(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
 
 
 def _lines(path: Path) -> NDArray[Any]:
-    return np.array(path.read_text(encoding="utf-8").splitlines(), dtype=object)
+    """One string per line; None where a line is not UTF-8."""
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    found = np.empty(len(lines), dtype=object)
+    found[:] = [decoded(line.removesuffix(b"\r")) for line in lines]
+    return found
 
 
 def _beside(path: Path, name: Names) -> Path:

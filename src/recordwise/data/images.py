@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,10 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", "
 
 
 def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
-    """uint8 images (n, height, width), or (n, height, width, 3) as soon as one of them has colours.
+    """A list of uint8 images, each (height, width) or (height, width, 3) as it is; None where one cannot be decoded.
 
-    Subfolders and files come in the order of their names. Images of different sizes are refused unless `size`
-    (height, width) says what to resize them to; transparency is dropped, an animation gives its first frame.
+    Subfolders and files come in the order of their names. `size` (height, width) resizes each; transparency is dropped,
+    an animation gives its first frame. Modes and sizes may differ: the schema brings each image to the pool's.
     """
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     files = _image_files(folder)
@@ -30,34 +31,25 @@ def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
         labels = np.repeat(list(by_class), [len(some) for some in by_class.values()])
     if not files:
         raise InvalidInput(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
-    images = [_read(file, size) for file in files]
-    for file, image in zip(files, images, strict=True):
-        if image.shape[:2] != images[0].shape[:2]:
-            raise InvalidInput(
-                f"images must have one size, {files[0].name} is {_size(images[0])} and {file.name} {_size(image)}; "
-                "say image_size to resize them"
-            )
-    if any(image.ndim == 3 for image in images):
-        images = [image if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2) for image in images]
-    return Loaded(samples=np.stack(images), labels=labels)
+    return Loaded(samples=[_read(file, size) for file in files], labels=labels)
 
 
 def _image_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
-def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
-    from PIL import Image, UnidentifiedImageError
+def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8] | None:
+    from PIL import Image
 
     try:
-        with Image.open(path) as file:
-            image = file.convert("L" if file.mode in ("1", "L", "LA") else "RGB")
-    except (UnidentifiedImageError, OSError) as fault:
-        raise InvalidInput(f"{path} is not a readable image: {fault}") from fault
-    if size is not None:
-        image = image.resize((size[1], size[0]), Image.Resampling.BICUBIC)
-    return np.asarray(image)
-
-
-def _size(image: NDArray[np.uint8]) -> str:
-    return f"{image.shape[1]} x {image.shape[0]} pixels"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a decoder's doubt, or a bomb, is that image's fault
+            with Image.open(path) as file:
+                image = file.convert("L" if file.mode in ("1", "L", "LA") else "RGB")
+            if size is not None:
+                image = image.resize((size[1], size[0]), Image.Resampling.BICUBIC)
+            return np.asarray(image)
+    except MemoryError:
+        raise
+    except Exception:  # whatever a decoder finds wrong, this one image is not readable
+        return None

@@ -1,4 +1,4 @@
-"""The pool must not hold private records: what is public is trained on, shown in reports and sent to everyone."""
+"""Which records also lie in the pool: only their holder is told, for it depends on the records."""
 
 from __future__ import annotations
 
@@ -8,24 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.samples import Kind, Samples, kind_of, missing, rows
+from recordwise.data.cells import missing
+from recordwise.data.samples import Kind, Samples, kind_of, rows
 from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
 
 _CHUNK_BYTES = 1 << 25
-
-
-def refuse_overlap(public: Samples, private: Samples) -> None:
-    """Refuse a pool that holds an exact copy of a private record.
-
-    The answer depends on private records, so it is for their holder's eyes only: it is not part of any release.
-    """
-    copied = np.flatnonzero(copies(public, private))
-    if len(copied):
-        raise InvalidInput(
-            f"the public pool must not hold private records, {len(copied)} of its {len(public)} samples are "
-            f"(first: row {copied[0]}); leave them out of the records, for the pool's gaps would tell where they were"
-        )
 
 
 def copies(public: Samples, private: Samples) -> NDArray[np.bool_]:

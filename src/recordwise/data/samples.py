@@ -14,9 +14,6 @@ from recordwise.errors import InvalidInput
 
 Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
 
-_CHUNK = 65_536  # samples looked at together: a memory-mapped file may be larger than memory
-
-
 class Kind(StrEnum):
     """The four kinds of samples: each has an encoder that needs no GPU."""
 
@@ -28,16 +25,20 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Loaded:
-    """Samples from a file or a folder, with a label each where there are labels.
+    """Samples from a file or a folder as they stand there, with a label each where there are labels.
+
+    Nothing is made of a cell yet: a public `Schema` says what it means.
 
     Attributes:
       labels: (n,) classes, or (n, C) zeros and ones where a sample may have several; None for an unlabelled pool.
       columns: The names of a table's columns, in order; empty for everything else.
+      parse: Cells are text, as in a CSV file, and text that spells a number is one.
     """
 
     samples: Samples
     labels: NDArray[Any] | None = None
     columns: tuple[str, ...] = ()
+    parse: bool = False
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.samples):
@@ -70,25 +71,6 @@ def kind_of(samples: Samples) -> Kind:
         f"samples must be images (n, h, w[, c]), strings, a table or vectors (n, dim), got {type(samples).__name__} "
         f"of shape {array.shape} and type {array.dtype}"
     )
-
-
-def missing(cell: Any) -> bool:
-    """Whether a table's cell is a gap: None, NaN, NaT or pandas' NA."""
-    if cell is None or isinstance(cell, str):
-        return cell is None
-    different = cell != cell  # NaN and NaT differ from themselves, NA answers NA
-    return bool(different) if isinstance(different, bool | np.bool_) else str(different) == "<NA>"
-
-
-def refuse_gaps(samples: Samples) -> None:
-    """Refuse numbers that no encoder takes. Gaps of a table that also holds words are its encoder's business."""
-    if not (isinstance(samples, np.ndarray) and samples.dtype.kind == "f"):
-        return
-    for start in range(0, len(samples), _CHUNK):
-        some = samples[start : start + _CHUNK]
-        bad = np.flatnonzero(~np.isfinite(some.reshape(len(some), -1)).all(axis=1))
-        if len(bad):
-            raise InvalidInput(f"samples must be finite, row {start + bad[0]} holds a gap, NaN or infinity")
 
 
 def rows(samples: Samples, index: NDArray[np.int64] | slice) -> Samples:

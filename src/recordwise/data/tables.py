@@ -1,9 +1,16 @@
-"""CSV and Parquet: named columns of numbers or strings, and the samples and labels among them."""
+"""CSV and Parquet: rows of cells as they stand in the file, and the samples and labels among them.
+
+No column's type is decided here from its cells. A CSV cell is text; a Parquet column has the type that the file
+declares. The schema says later what each cell means.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,118 +20,145 @@ from numpy.typing import NDArray
 from recordwise.data.samples import Loaded
 from recordwise.errors import InvalidInput, MissingExtra
 
-Columns = dict[str, NDArray[Any]]  # float64 (NaN where missing), objects of strings (None where missing), or (n, dim)
+Columns = dict[str, Any]  # float64 (NaN where missing), objects (None where missing), or a list of float32 vectors
+Row = list[str] | None  # None where a line has too many or too few cells
+END = 'end"of"file'  # reads otherwise where a quote is still open
 
 
-def read_csv(path: Path) -> Columns:
-    """The columns of a CSV file with a header; a column is numeric when every cell that is not empty is a number."""
-    with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark before the first name
-        lines = csv.reader(file, skipinitialspace=True, strict=True)
-        try:
-            header = [name.strip() for name in next(lines, [])]
-            numbered = [(lines.line_num, line) for line in lines if line]
-        except csv.Error as fault:
-            raise InvalidInput(f"{path.name}, line {lines.line_num}: {fault}") from fault
-    if not header or not numbered or len(set(header)) != len(header):
-        raise InvalidInput(
-            f"{path.name} must have a header of different names and at least one row, header is {header}"
-        )
-    for number, line in numbered:
-        if len(line) != len(header):
-            raise InvalidInput(f"{path.name} must have {len(header)} cells in every row, line {number} has {len(line)}")
-    columns = zip(*(line for _, line in numbered), strict=True)
-    return {name: _typed(column) for name, column in zip(header, columns, strict=True)}
+def read_csv(path: Path) -> tuple[list[str], list[Row]]:
+    """The header of a CSV file, and its rows of text.
+
+    A row with too many or too few cells is None. Bytes that are not UTF-8 stand in their cell as lone surrogates, which
+    no schema reads. An empty line is no row. Only the file as a whole is refused: no header, or a quote left open, which
+    leaves unclear where any row ends.
+    """
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file, _cells_of_any_length():
+        # Spreadsheets put a mark before the first name. A row of our own shows whether a quote was left open.
+        lines = csv.reader(chain(file, [END]), skipinitialspace=True)
+        header = [name.strip() for name in next(lines, [])]
+        rows = [line for line in lines if line]
+    if not header or header == [END] or len(set(header)) != len(header):
+        raise InvalidInput(f"{path.name} must have a header of different names, header is {header}")
+    if not rows or rows.pop() != [END]:
+        raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
+    if any("\udc80" <= letter <= "\udcff" for name in header for letter in name):
+        raise InvalidInput(f"{path.name} must be UTF-8, its header is not")
+    return header, [row if len(row) == len(header) else None for row in rows]
 
 
-def read_parquet(path: Path, *names: str | Sequence[str] | None) -> Columns:
-    """The named columns of a Parquet file (all of them if the first, the samples, are not named)."""
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """A long cell is that record's own business and must not stop the others from being read."""
+    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     try:
-        import pyarrow as pa
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def csv_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
+    """Samples as lists of text cells, None for a row that is none; labels as text, None where there is none."""
+    header, rows = read_csv(path)
+    names, label_names = _chosen(path.name, header, samples, labels)
+    places, label_places = ([header.index(name) for name in part] for part in (names, label_names))
+    cells = [None if row is None else [row[place] for place in places] for row in rows]
+    return Loaded(samples=cells, labels=_labels(rows, label_places), columns=tuple(names), parse=True)
+
+
+def parquet_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
+    """Samples and labels from a Parquet file's columns, by the types that it declares.
+
+    Numbers only give a float64 matrix, one text column gives strings, a column of lists gives one vector per row;
+    everything else is an object array (n, columns).
+    """
+    try:
         import pyarrow.parquet as pq
     except ImportError as fault:
         raise MissingExtra("Parquet needs pyarrow: install recordwise[parquet]") from fault
-    wanted = None if names[0] is None else [name for part in names for name in _list(part)]
-    known = pq.read_schema(path).names
-    for name in wanted or ():
-        _known(path.name, name, known)
-    content = pq.read_table(path, columns=wanted)
-    columns: Columns = {}
-    for name, column in zip(content.column_names, content.columns, strict=True):
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            columns[name] = _stack(path.name, name, column)
-        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            columns[name] = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            columns[name] = np.array(column.to_pylist(), dtype=object)
-        else:
-            raise InvalidInput(f"column {name!r} of {path.name} must hold numbers, strings or lists, it holds {kind}")
-    return columns
+    file = path.name
+    names, label_names = _chosen(file, pq.read_schema(path).names, samples, labels)
+    content = pq.read_table(path, columns=[*names, *label_names])
+    columns: Columns = {name: _column(file, name, content.column(name)) for name in (*names, *label_names)}
+    classes = [_label_column(file, name, columns[name]) for name in label_names]
+    return Loaded(
+        samples=_stacked(file, names, [columns[name] for name in names]),
+        labels=None if not classes else classes[0] if len(classes) == 1 else np.column_stack(classes),
+        columns=tuple(names),
+    )
 
 
-def table(
-    file: str, columns: Columns, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None
-) -> Loaded:
-    """Samples and labels from named columns.
-
-    Numbers only give a float64 matrix, one text column gives strings, a column of lists gives vectors; everything else
-    is an object array (n, columns) of floats and strings.
-    """
+def _chosen(
+    file: str, known: list[str], samples: str | Sequence[str] | None, labels: str | Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """The names of the sample columns (all but the labels if none are named) and of the label columns."""
     label_names = _list(labels)
-    names = _list(samples) or [name for name in columns if name not in label_names]
+    names = _list(samples) or [name for name in known if name not in label_names]
     for name in (*names, *label_names):
-        _known(file, name, list(columns))
+        if name not in known:
+            raise InvalidInput(f"{file} has no column {name!r}, its columns are {', '.join(known)}")
     if not names or set(names) & set(label_names):
         raise InvalidInput(f"samples of {file} must be columns other than the labels, got {names} and {label_names}")
-    chosen = [columns[name] for name in names]
-    if len(chosen) == 1 and (chosen[0].dtype == object or chosen[0].ndim == 2):
-        found = chosen[0]
-    elif any(column.ndim == 2 for column in chosen):
-        raise InvalidInput(f"a column of lists must be the only sample column of {file}, got {names}")
-    elif all(column.dtype != object for column in chosen):
-        found = np.column_stack(chosen)
-    else:
-        found = np.empty((len(chosen[0]), len(chosen)), dtype=object)
-        for j, column in enumerate(chosen):
-            found[:, j] = column
-    label_columns = [_labels(file, name, columns[name]) for name in label_names]
-    classes = None if not label_names else label_columns[0] if len(label_names) == 1 else np.column_stack(label_columns)
-    return Loaded(samples=found, labels=classes, columns=tuple(names))
+    return names, label_names
 
 
-def _labels(file: str, name: str, column: NDArray[Any]) -> NDArray[Any]:
-    """A label column without gaps; whole numbers become integers."""
-    if column.dtype == object:
-        missing = np.flatnonzero([cell is None for cell in column])
-    else:
-        missing = np.flatnonzero(~np.isfinite(column))
-    if len(missing):
-        raise InvalidInput(f"label column {name!r} of {file} must have no gaps, row {missing[0]} has no label")
-    whole = column.dtype != object and bool((column == np.floor(column)).all())
-    return column.astype(np.int64) if whole else column
+def _labels(rows: list[Row], places: list[int]) -> NDArray[Any] | None:
+    if not places:
+        return None
+    labels = np.full((len(rows), len(places)), None, dtype=object)
+    for number, row in enumerate(rows):
+        if row is not None:
+            labels[number] = [row[place] for place in places]
+    return labels[:, 0] if len(places) == 1 else labels
 
 
-def _typed(cells: Sequence[str]) -> NDArray[Any]:
-    try:
-        return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
-    except ValueError:
-        return np.array([cell.strip() or None for cell in cells], dtype=object)
+def _column(file: str, name: str, column: Any) -> Any:
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _lists(file, name, column.combine_chunks())
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        plain = column.cast(kind) if kind is not column.type else column
+        return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if pa.types.is_nested(kind):
+        raise InvalidInput(f"column {name!r} of {file} must hold numbers, strings, dates or lists, it holds {kind}")
+    held = np.empty(len(column), dtype=object)
+    held[:] = column.to_pylist()
+    return held
 
 
-def _stack(file: str, name: str, column: Any) -> NDArray[np.float32]:
-    values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    if column.null_count or len(values) % len(column):
-        raise InvalidInput(f"column {name!r} of {file} must hold lists of one length")
-    lengths = column.combine_chunks().value_lengths()
-    if len(lengths.unique()) != 1:
-        raise InvalidInput(f"column {name!r} of {file} must hold lists of one length")
-    return np.asarray(values, dtype=np.float32).reshape(len(column), -1)
+def _lists(file: str, name: str, column: Any) -> list[NDArray[np.float32]]:
+    """One vector per row, of whatever length it has; none at all where there is no list."""
+    import pyarrow as pa
+
+    kind = column.type.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise InvalidInput(f"column {name!r} of {file} must hold lists of numbers, it holds lists of {kind}")
+    values = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        single = np.asarray(values, dtype=np.float64).astype(np.float32)
+    return np.split(single, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _stacked(file: str, names: list[str], columns: list[Any]) -> Any:
+    if any(isinstance(column, list) for column in columns):
+        if len(columns) > 1:
+            raise InvalidInput(f"a column of lists must be the only sample column of {file}, got {names}")
+        return columns[0]
+    if all(column.dtype != object for column in columns):
+        return np.column_stack(columns)
+    found = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for place, column in enumerate(columns):
+        found[:, place] = column
+    return found
+
+
+def _label_column(file: str, name: str, column: Any) -> NDArray[Any]:
+    if isinstance(column, list):
+        raise InvalidInput(f"label column {name!r} of {file} must hold one value per row, it holds lists")
+    return np.asarray(column)
 
 
 def _list(names: str | Sequence[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
-
-
-def _known(file: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        raise InvalidInput(f"{file} has no column {name!r}, its columns are {', '.join(known)}")

@@ -19,6 +19,8 @@ from recordwise.errors import InvalidInput, ProtocolFault
 CLASSES = frozenset(
     {
         "recordwise.encoders.exact.ExactLinear",
+        "recordwise.data.schema.Column",
+        "recordwise.data.schema.Schema",
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.table.Table",
         "recordwise.encoders.table._Numbers",

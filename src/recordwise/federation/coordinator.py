@@ -99,6 +99,7 @@ class FederatedDistiller(PrivateDistiller):
         if self.round_epsilon is not None:
             raise InvalidInput("round_epsilon is for records in one place: each silo keeps its own account")
         self._samples(pool, reset=True)
+        pool = self._open(pool)
         self._company, self.classes_ = company, np.asarray(self.classes)
         noise, folder = self._noise(), Path(self.run_dir)
         gathering: Gathering | None = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
+from recordwise.data import Schema
 from recordwise.errors import InvalidInput
 from recordwise.federation.coordinator import FederatedDistiller
 from recordwise.federation.exchange import Exchange, Node
@@ -27,7 +26,7 @@ from recordwise.job import read_settings
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
-from recordwise.run import check_test, write_outcome
+from recordwise.run import read_test, write_outcome
 
 SILO, SHUFFLER, COORDINATOR = "silo.toml", "shuffler.toml", "coordinator.toml"
 
@@ -71,11 +70,11 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
     told = read_coordinator(folder / COORDINATOR)
     public = told.public.read("public")
-    test = told.test.read("test") if told.test else None
-    if test is not None and told.method.classes is not None:
-        names = np.array(told.method.classes)
-        like = names if told.method.labels_per_record == 1 else np.zeros((0, len(names)))
-        check_test(test, public, like=like, classes=told.method.classes)
+    schema = Schema.of_loaded(public)
+    pool = schema.pool(public.samples, "[public] samples")
+    test = None
+    if told.test is not None:
+        test = read_test(told.test, schema, told.method.classes, several=told.method.labels_per_record > 1)
     distiller = FederatedDistiller(
         epsilon=told.privacy.epsilon,
         delta=told.privacy.delta,
@@ -84,15 +83,16 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
         mechanism=told.privacy.mechanism,
         ledger=_ledger(told),
         budget=told.privacy.budget,
+        schema=schema,
         run_dir=told.out,
         progress=progress or Silent(),
         **told.method.model_dump(),
     )
-    distiller.fit_silos(public.samples, told.federation.company(), exchange)
+    distiller.fit_silos(pool, told.federation.company(), exchange)
     for fault in getattr(distiller, "faults_", ()):  # there are none where the ledger held every release already
         log.warning("left out: %s", fault)
-    accuracy = None if test is None else float(distiller.score(test.samples, test.labels))
-    summary = summarize(distiller, public.samples, name=told.name, test_accuracy=accuracy)
+    accuracy = None if test is None else float(distiller.score(*test))
+    summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
     write_outcome(told.out, distiller, summary)
     return summary
 

@@ -38,6 +38,7 @@ class Summary:
       simulated: Whether one process played all parties although the trust asks for several.
       gallery: A few pool samples of each query of the first round.
       hashes: SHA-256 of the public inputs.
+      reading: The public schema with which every record was read.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Summary:
     gallery: Gallery
     ledger: Mapping[str, Any] | None
     hashes: Mapping[str, str]
+    reading: Mapping[str, Any]
     versions: Mapping[str, str]
     created: str
     comparison: list[Mapping[str, Any]] = field(default_factory=list)
@@ -107,7 +109,7 @@ def summarize(
     """A fitted distiller's public outcome."""
     guarantee = {key: _plain(value) for key, value in vars(distiller.guarantee_).items()}
     asked = {key: _plain(value) for key, value in distiller.get_params(deep=False).items()}
-    for held in ("ledger", "run_dir", "noise", "progress", "classes"):
+    for held in ("ledger", "run_dir", "noise", "progress", "classes", "schema"):
         asked.pop(held)  # where things lie on this machine is nobody else's business
     book = None
     if distiller.ledger is not None:
@@ -128,6 +130,7 @@ def summarize(
         gallery=gallery_of(pool, distiller.rounds_[0].queries, distiller.rounds_[0].labels),
         ledger=book,
         hashes=dict(distiller.hashes_),
+        reading=distiller.schema_.to_dict(),
         versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
         comparison=list(comparison),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -172,15 +172,21 @@ class ShuffleMulti(Protocol[Increments]):
     def noise_std(self, num_records: int) -> float:
         return self.law(max(num_records, self.senders)).std
 
-    def client(self, votes: Votes, noise: Noise) -> Increments:
-        """The messages of the senders of these records: shapes add up, so they are drawn together."""
+    def client(self, votes: Votes, noise: Noise, *, senders: int | None = None) -> Increments:
+        """The messages of the senders of these records: shapes add up, so they are drawn together.
+
+        Args:
+          senders: How many send, where that is a public number and the number of records is not: some have no record,
+            or some have several. None is one per record.
+        """
         self.check_ballot(votes)
-        if not len(votes):
+        taking_part = len(votes) if senders is None else senders
+        if not taking_part:
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
-        positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
+        positives, negatives = self._numbers(votes.counts().ravel(), taking_part, noise)
         cells = np.arange(self.ballot.num_cells, dtype=np.uint32)
         codes = np.concatenate([np.repeat(2 * cells, positives), np.repeat(2 * cells + 1, negatives)])
-        return Increments(codes, len(votes), noise.private)
+        return Increments(codes, taking_part, noise.private)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
         """All messages in a random order: what an honest shuffler shows the server."""

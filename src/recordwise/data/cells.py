@@ -1,0 +1,124 @@
+"""One cell of a table, read by a fixed rule.
+
+What a cell says depends on that cell and on the public column it stands in, never on other rows. A cell that does not
+fit its column is missing: NaN among numbers and dates, None among words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+NAN = math.nan
+DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
+DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y")
+_WHOLE = 2.0**53  # floats below are whole numbers without a doubt
+_NUMBERS = (Real, Decimal, np.number, np.bool_)
+
+
+def missing(cell: Any) -> bool:
+    """Whether a cell is a gap: None, NaN, NaT or pandas' NA."""
+    if cell is None or isinstance(cell, str):
+        return cell is None
+    try:
+        different = cell != cell  # NaN and NaT differ from themselves, NA answers NA
+    except Exception:  # an object that cannot be compared says nothing
+        return True
+    return bool(different) if isinstance(different, bool | np.bool_) else str(different) == "<NA>"
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a cell is a number by its type."""
+    return isinstance(cell, _NUMBERS)
+
+
+def is_date(cell: Any) -> bool:
+    """Whether a cell is a point in time by its type."""
+    return isinstance(cell, date | np.datetime64)
+
+
+def decoded(cell: Any) -> str | None:
+    """A cell's text as it stands, or None where it is none: other types, bytes that are not UTF-8."""
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError:
+            return None
+    if not isinstance(cell, str):
+        return None
+    try:
+        cell.encode()  # what a reader could not decode stands there as a lone surrogate
+    except UnicodeEncodeError:
+        return None
+    return str(cell)
+
+
+def number_of(cell: Any) -> float:
+    """A finite number: of a number's type, or spelled in decimal digits."""
+    if isinstance(cell, str | bytes):
+        text = decoded(cell)
+        if text is None or "_" in text:  # Python's own spelling of literals
+            return NAN
+        cell = text.strip()
+    elif not is_number(cell):
+        return NAN
+    try:
+        value = float(cell)
+    except (ValueError, TypeError, OverflowError, ArithmeticError):
+        return NAN
+    return value if math.isfinite(value) else NAN
+
+
+def word_of(cell: Any) -> str | None:
+    """A category's name. 2, 2.0 and "2" are the same one."""
+    if isinstance(cell, str | bytes):
+        text = decoded(cell)
+        return (text.strip() or None) if text is not None else None
+    if missing(cell):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell))
+    if is_number(cell):
+        try:
+            value = float(cell)
+        except (ValueError, TypeError, OverflowError, ArithmeticError):
+            return None
+        if not math.isfinite(value):
+            return None
+        return str(int(value)) if value == math.floor(value) and abs(value) < _WHOLE else repr(value)
+    return cell.isoformat() if isinstance(cell, date) else None
+
+
+def days_of(cell: Any, formats: Sequence[str]) -> float:
+    """A point in time as days since 1970: a date's type, text in one of the formats, or a number of days."""
+    if isinstance(cell, str | bytes):
+        return _parsed(decoded(cell), formats)
+    if missing(cell):
+        return NAN
+    if isinstance(cell, np.datetime64):
+        cell = cell.astype("datetime64[us]").item()
+    try:
+        if isinstance(cell, datetime):
+            moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
+            return (moment - EPOCH) / DAY
+        if isinstance(cell, date):
+            return float((cell - EPOCH.date()).days)
+    except (OverflowError, ValueError, TypeError):
+        return NAN
+    return NAN if isinstance(cell, bool | np.bool_) else number_of(cell)
+
+
+def _parsed(text: str | None, formats: Sequence[str]) -> float:
+    for spelling in formats if text is not None else ():
+        try:
+            moment = datetime.strptime(str(text).strip(), spelling)
+            return ((moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment) - EPOCH) / DAY
+        except (ValueError, OverflowError):
+            continue
+    return NAN

@@ -1,0 +1,538 @@
+"""The public schema: how a record's bytes become a sample, fixed by the pool before any record is opened.
+
+A record is read with it on its own: no column's type, no category, no image's mode or size is decided by other records.
+What does not fit is that record's missing value, and a record that cannot be read abstains later; nothing here raises
+because of what a record holds. Only the form of a whole collection, which is public, may be refused: its columns, the
+shape of an array, the type of its numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import Bools
+from recordwise.data.cells import DATE_FORMATS, days_of, decoded, is_date, is_number, missing, number_of, word_of
+from recordwise.data.pictures import BYTES, fitted, is_picture, pixels_of
+from recordwise.data.samples import Kind, Loaded, Samples
+from recordwise.errors import InvalidInput, shown
+
+NUMBER, CATEGORY, DATE, TEXT = "number", "category", "date", "text"
+COLUMN_KINDS = (NUMBER, CATEGORY, DATE, TEXT)
+NUMBERS = ("uint8", "int64", "float32", "float64")
+Cell = float | str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+      kind: "number", "category", "date" or "text".
+      categories: Of a category column: its values. Any other value is missing.
+      range: Of a number column, if written: the least and the greatest value that count. Others are missing.
+      formats: Of a date column: how text spells dates, as for `datetime.strptime`.
+    """
+
+    name: str = ""
+    kind: str = NUMBER
+    categories: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    formats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in COLUMN_KINDS:
+            raise InvalidInput(f"a column's kind must be one of {', '.join(COLUMN_KINDS)}, got {shown(self.kind)}")
+        object.__setattr__(self, "categories", tuple(map(str, self.categories)))
+        object.__setattr__(self, "formats", tuple(map(str, self.formats)) or (DATE_FORMATS if self.kind == DATE else ()))
+        if self.categories and self.kind != CATEGORY or self.formats and self.kind != DATE:
+            raise InvalidInput(f"column {self.name!r}: categories belong to a category, formats to a date")
+        if self.kind == CATEGORY and not self.categories:
+            raise InvalidInput(f"column {self.name!r} must list its categories, it lists none")
+        if self.range is not None:
+            low, high = (float(end) for end in self.range)
+            if self.kind != NUMBER or not low <= high:
+                raise InvalidInput(f"range must be (least, greatest) of a number column, got {shown(self.range)}")
+            object.__setattr__(self, "range", (low, high))
+
+    def reader(self) -> Callable[[Any], Cell]:
+        """What a cell of this column says; NaN, or None among categories, where it does not fit."""
+        if self.kind == DATE:
+            return partial(days_of, formats=self.formats)
+        if self.kind == NUMBER:
+            low, high = self.range or (-np.inf, np.inf)
+
+            def number(cell: Any) -> float:
+                value = number_of(cell)
+                return value if low <= value <= high else np.nan
+
+            return number
+        known = frozenset(self.categories)
+
+        def word(cell: Any) -> str | None:
+            found = word_of(cell)
+            return found if found in known else None
+
+        return word
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Samples as the schema reads them, and which of them could be read; the others are blank."""
+
+    samples: Samples
+    readable: Bools
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What a sample is. Public, published, and hashed with the queries.
+
+    Attributes:
+      kind: "table", "vectors", "images" or "text".
+      columns: Of a table, or of vectors whose dimensions have names: in order.
+      shape: (dim,) of vectors; (height, width) or (height, width, channels) of images.
+      numbers: Of vectors and images: "uint8", "int64", "float32" or "float64".
+    """
+
+    kind: str
+    columns: tuple[Column, ...] = ()
+    shape: tuple[int, ...] = ()
+    numbers: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", str(self.kind))
+        object.__setattr__(self, "columns", tuple(_as_column(one) for one in self.columns))
+        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        if self.kind not in list(Kind):
+            raise InvalidInput(f"a schema's kind must be one of {', '.join(Kind)}, got {shown(self.kind)}")
+        if self.kind == Kind.VECTORS and not self.shape:
+            object.__setattr__(self, "shape", (len(self.columns),))
+        if self.kind in (Kind.VECTORS, Kind.IMAGES):
+            object.__setattr__(self, "numbers", self.numbers or ("float64" if self.kind == Kind.VECTORS else "uint8"))
+            sides = (1,) if self.kind == Kind.VECTORS else (2, 3)
+            if len(self.shape) not in sides or min(self.shape) < 1 or self.numbers not in NUMBERS:
+                raise InvalidInput(
+                    f"a schema of {self.kind} must have a shape of {' or '.join(map(str, sides))} sides and numbers of "
+                    f"{', '.join(NUMBERS)}, got {self.shape} and {shown(self.numbers)}"
+                )
+        elif self.shape or self.numbers:
+            raise InvalidInput(f"a schema of {self.kind} has no shape and no numbers, got {self.shape}, {self.numbers!r}")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        kinds = {column.kind for column in self.columns}
+        if self.kind == Kind.TABLE and (not self.columns or TEXT in kinds):
+            raise InvalidInput("a table's schema must have columns of numbers, categories and dates; text stands alone")
+        if self.kind == Kind.VECTORS and self.columns and (kinds != {NUMBER} or len(self.columns) != self.width):
+            raise InvalidInput(f"the columns of vectors must be {self.width} numbers, got {len(self.columns)} columns")
+        if self.kind == Kind.TEXT and self.columns and (kinds != {TEXT} or len(self.columns) != 1):
+            raise InvalidInput("a schema of text has one column of text at most")
+        if self.kind == Kind.IMAGES and self.columns:
+            raise InvalidInput("a schema of images has no columns")
+        named = [column.name for column in self.columns if column.name]
+        if named and (len(set(named)) != len(self.columns)):
+            raise InvalidInput(f"columns must have different names, or none, got {', '.join(named)}")
+
+    # Where a schema comes from, and where it goes
+
+    @classmethod
+    def of(cls, pool: Samples, *, columns: Sequence[str] = (), parse: bool = False) -> Schema:
+        """The schema that a public pool fixes.
+
+        Args:
+          columns: Names of a table's columns, where the pool itself has none.
+          parse: Text that spells a number or a date is one, as in a CSV file; otherwise text is a category.
+        """
+        return _described(pool, tuple(map(str, columns)), parse)
+
+    @classmethod
+    def of_loaded(cls, loaded: Loaded) -> Schema:
+        """The schema that a public file fixes."""
+        return cls.of(loaded.samples, columns=loaded.columns, parse=loaded.parse)
+
+    @classmethod
+    def given(cls, told: Schema | Mapping[str, Any] | str | Path) -> Schema:
+        """A schema that somebody wrote down: a value, a mapping, or a JSON or TOML file."""
+        if isinstance(told, Schema):
+            return told
+        if isinstance(told, Mapping):
+            return cls.from_dict(told)
+        path = Path(told)
+        try:
+            content = path.read_text(encoding="utf-8-sig")
+            return cls.from_dict(json.loads(content) if path.suffix.lower() == ".json" else tomllib.loads(content))
+        except OSError as fault:
+            raise InvalidInput(f"the schema {str(path)!r} could not be read: {fault.strerror}") from fault
+        except InvalidInput:
+            raise
+        except ValueError as fault:
+            raise InvalidInput(f"the schema {str(path)!r} must be JSON or TOML: {fault}") from fault
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; what is not there is left out."""
+        plain = {
+            "kind": self.kind,
+            "columns": [
+                {name: value for name, value in asdict(column).items() if value not in ("", (), None)}
+                for column in self.columns
+            ],
+            "shape": list(self.shape),
+            "numbers": self.numbers,
+        }
+        told: dict[str, Any] = json.loads(json.dumps({key: value for key, value in plain.items() if value}))
+        return told
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Schema:
+        try:
+            return cls(**told)
+        except TypeError as fault:
+            raise InvalidInput(f"a schema must have kind, columns, shape and numbers at most: {fault}") from fault
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `to_dict`."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def width(self) -> int:
+        """Cells of one row; 0 where samples are no rows."""
+        return self.shape[0] if self.kind == Kind.VECTORS else len(self.columns) if self.kind == Kind.TABLE else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names; empty where they have none."""
+        return tuple(column.name for column in self.columns if column.name)
+
+    # Reading
+
+    def read(self, samples: Samples) -> Read:
+        """Each sample, read on its own.
+
+        Guarantees:
+          - a sample's outcome depends on that sample and this schema alone: not on the other samples, on their order
+            or on what holds them (a list, an array, a frame);
+          - what a sample holds never raises; reading what was read gives the same again.
+        """
+        held = self._in_order(samples)
+        self.check_form(held)
+        match self.kind:
+            case Kind.VECTORS:
+                return self._vectors(held)
+            case Kind.IMAGES:
+                return self._images(held)
+            case Kind.TEXT:
+                return self._texts(held)
+        return self._table(held)
+
+    def pool(self, samples: Samples, name: str = "samples") -> Samples:
+        """Public samples as this schema reads them; one that it cannot read is refused in one line."""
+        read = self.read(samples)
+        if not read.readable.all():
+            row = int(np.flatnonzero(~read.readable)[0])
+            rule = {
+                Kind.VECTORS: f"be finite, row {row} holds a gap, NaN or infinity",
+                Kind.IMAGES: f"be images with finite pixels like the schema's, row {row} is not",
+                Kind.TEXT: f"be text, row {row} is not",
+                Kind.TABLE: f"have {self.width} cells in every row, row {row} has not",
+            }[Kind(self.kind)]
+            raise InvalidInput(f"{name} must {rule}")
+        return read.samples
+
+    def check_form(self, samples: Samples) -> None:
+        """Refuse what is public about a whole collection: columns, an array's shape, the type of its numbers."""
+        if hasattr(samples, "iloc"):
+            samples = self._in_order(samples)
+        array = samples if isinstance(samples, np.ndarray) else None
+        if self.kind in (Kind.VECTORS, Kind.TABLE):
+            width = len(samples.columns) if hasattr(samples, "iloc") else None
+            if array is not None and (array.dtype != object or array.ndim != 1):
+                if array.ndim != 2:
+                    raise InvalidInput(
+                        f"samples must have shape (n, {self.width}) like the pool's {self.kind}, got {array.shape}. "
+                        "Reshape your data"
+                    )
+                width = array.shape[1]
+            if width is not None and width != self.width:
+                noun = "dimensions" if self.kind == Kind.VECTORS else "columns"
+                raise InvalidInput(f"records must have the pool's {self.width} {noun}, got {width}")
+        elif self.kind == Kind.IMAGES and array is not None and array.dtype != object and array.ndim not in (3, 4):
+            raise InvalidInput(f"samples must be images (n, h, w[, c]) like the pool's, got {array.shape}")
+        elif self.kind == Kind.TEXT and array is not None and array.dtype.kind not in "OUSTV":
+            raise InvalidInput(f"samples must be text like the pool's, got numbers of shape {array.shape}")
+        if array is not None and array.dtype.kind in "cV":
+            raise InvalidInput(f"samples must be numbers, text or dates. Complex data not supported, got {array.dtype}")
+        if self.numbers and array is not None and array.dtype.kind in "biuf":
+            # An encoder takes bytes to go up to 255, and all else as it is.
+            if (array.dtype == np.uint8) != (self.numbers == BYTES) and self.kind == Kind.IMAGES:
+                raise InvalidInput(f"records must have pixels like the pool's {self.numbers}, got {array.dtype}")
+
+    def _in_order(self, samples: Samples) -> Samples:
+        """A frame's columns by their names, in the schema's order; whatever else stays as it is."""
+        if hasattr(samples, "iloc") and not hasattr(samples, "columns"):  # a pandas Series
+            return samples.to_numpy()
+        if not hasattr(samples, "iloc"):
+            return samples if isinstance(samples, np.ndarray | Sequence) else np.asarray(samples)
+        if not self.names:
+            return samples
+        held = {str(name): place for place, name in enumerate(samples.columns)}
+        lacking = [name for name in self.names if name not in held]
+        if lacking:
+            raise InvalidInput(
+                f"X must have the pool's columns ({', '.join(self.names)}), it lacks {', '.join(lacking)}"
+            )
+        return samples.iloc[:, [held[name] for name in self.names]]
+
+    def _vectors(self, samples: Samples) -> Read:
+        numeric = _as_numbers(samples)
+        if numeric is None:
+            wide = np.full((len(samples), self.width), np.nan)
+            for row, cells in enumerate(_rows(samples)):
+                if cells is not None and len(cells) == self.width:
+                    wide[row] = [number_of(cell) for cell in cells]
+            numeric = wide
+        limits = [column.range for column in self.columns]
+        if any(limits):
+            low, high = np.array([ends or (-np.inf, np.inf) for ends in limits]).T
+            numeric = np.where((numeric >= low) & (numeric <= high), numeric, np.nan)
+        return _as_typed(numeric, self.numbers)
+
+    def _table(self, samples: Samples) -> Read:
+        cells = np.empty((len(samples), self.width), dtype=object)
+        readers = [column.reader() for column in self.columns]
+        blank = [read(None) for read in readers]
+        readable = np.ones(len(samples), dtype=np.bool_)
+        for row, held in enumerate(_rows(samples)):
+            readable[row] = held is not None and len(held) == self.width
+            cells[row] = (
+                [read(cell) for read, cell in zip(readers, held, strict=True)]  # type: ignore[arg-type]
+                if readable[row]
+                else blank
+            )
+        return Read(cells, readable)
+
+    def _texts(self, samples: Samples) -> Read:
+        texts = np.empty(len(samples), dtype=object)
+        readable = np.ones(len(samples), dtype=np.bool_)
+        for row, held in enumerate(samples if not hasattr(samples, "iloc") else samples.to_numpy(dtype=object)):
+            if not isinstance(held, str) and isinstance(held, Sequence | np.ndarray) and len(held) == 1:
+                held = held[0]  # a row of one cell
+            text = decoded(held)
+            readable[row], texts[row] = text is not None, text or ""
+        return Read(texts, readable)
+
+    def _images(self, samples: Samples) -> Read:
+        if isinstance(samples, np.ndarray) and samples.dtype.kind in "biuf" and samples.shape[1:] == self.shape:
+            return _as_typed(samples, self.numbers)
+        pixels = np.zeros((len(samples), *self.shape), dtype=self.numbers)
+        readable = np.zeros(len(samples), dtype=np.bool_)
+        for row, held in enumerate(samples):
+            image = fitted(held, self.shape, self.numbers)
+            if image is not None:
+                one = _as_typed(image[None], self.numbers)
+                pixels[row], readable[row] = one.samples[0], one.readable[0]
+        return Read(pixels, readable)
+
+
+def _as_column(told: Column | Mapping[str, Any]) -> Column:
+    if isinstance(told, Column):
+        return told
+    try:
+        return Column(**told)
+    except TypeError as fault:
+        raise InvalidInput(f"a column must have name, kind, categories, range and formats at most: {fault}") from fault
+
+
+def _as_numbers(samples: Samples) -> NDArray[Any] | None:
+    """Rows of numbers as an array, where they already are one; None where cells must be looked at."""
+    if hasattr(samples, "iloc"):
+        if not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in samples.dtypes):
+            return None
+        return np.column_stack([samples.iloc[:, place].to_numpy(np.float64) for place in range(samples.shape[1])])
+    return samples if isinstance(samples, np.ndarray) and samples.dtype.kind in "biuf" else None
+
+
+def _as_typed(values: NDArray[Any], numbers: str) -> Read:
+    """Values as the schema's numbers; a sample with one that is no such number is blank."""
+    dtype, axes = np.dtype(numbers), tuple(range(1, values.ndim))
+    if values.dtype == dtype and dtype.kind in "iu":
+        return Read(values, np.ones(len(values), dtype=np.bool_))
+    with np.errstate(all="ignore"):
+        if dtype.kind == "f":
+            exact = values if values.dtype == dtype else values.astype(np.float64)
+            typed = exact.astype(dtype, copy=False)  # what float32 cannot hold is infinite
+            readable = np.isfinite(typed).all(axis=axes)
+        else:
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            fits = (values >= low) & (values <= high) & (values == np.floor(values))
+            if values.dtype.kind == "f":
+                fits &= np.abs(values) < 2.0**53
+            typed = np.where(fits, values, 0).astype(dtype)
+            readable = fits.all(axis=axes)
+    if not readable.all():
+        typed = np.where(readable.reshape(-1, *(1 for _ in axes)), typed, dtype.type(0))
+    return Read(typed, np.asarray(readable, dtype=np.bool_))
+
+
+def _rows(samples: Samples) -> Iterator[Sequence[Any] | NDArray[Any] | None]:
+    """Each row's cells, or None where a row is none."""
+    if hasattr(samples, "iloc"):
+        columns = [samples.iloc[:, place].to_numpy(dtype=object) for place in range(samples.shape[1])]
+        yield from (tuple(cells) for cells in zip(*columns, strict=True))
+        return
+    for row in samples:
+        held = row.to_numpy(dtype=object) if hasattr(row, "to_numpy") else row
+        is_row = isinstance(held, Sequence) and not isinstance(held, str | bytes)
+        yield held if is_row or (isinstance(held, np.ndarray) and held.ndim == 1) else None
+
+
+# What a pool fixes. A pool is public: whatever is wrong with it is refused.
+
+
+def _described(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
+    if hasattr(pool, "iloc"):
+        if not hasattr(pool, "columns"):  # a pandas Series
+            return _described(pool.to_numpy(), names, parse)
+        names = tuple(map(str, pool.columns))
+        numeric = _as_numbers(pool)
+        if numeric is not None and np.isfinite(numeric).all():
+            numbers = _numbers(np.result_type(*pool.dtypes))
+            return _vectors(len(names), "float64" if numbers == BYTES else numbers, names)
+        held = [pool.iloc[:, place] for place in range(len(names))]
+        words = [str(column.dtype) == "category" for column in held]
+        return _table([column.to_numpy(dtype=object) for column in held], names, parse, words)
+    if isinstance(pool, Sequence) and not isinstance(pool, str | bytes):
+        return _described_sequence(pool, names, parse)
+    array = np.asarray(pool)
+    if array.dtype == object and array.ndim == 1:
+        return _described_sequence(list(array), names, parse)
+    if array.dtype.kind in "biuf" and array.ndim == 2:
+        return _vectors(array.shape[1], _numbers(array.dtype), names)
+    if array.dtype.kind in "biuf" and array.ndim in (3, 4):
+        return Schema(kind=Kind.IMAGES, shape=array.shape[1:], numbers=_numbers(array.dtype, images=True))
+    if array.dtype.kind in "UST" and array.ndim == 1:
+        return Schema(kind=Kind.TEXT)
+    if array.dtype.kind in "OUSTM" and array.ndim == 2:
+        if len(names) == 1 and not parse and any(isinstance(cell, str) for cell in array[:, 0]):
+            return _text(names)
+        return _table(list(array.T), names, parse)
+    raise InvalidInput(
+        f"samples must be images (n, h, w[, c]), strings, a table or vectors (n, dim), got {type(pool).__name__} "
+        f"of shape {array.shape} and type {array.dtype}"
+    )
+
+
+def _described_sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool) -> Schema:
+    first = next((one for one in pool if one is not None), None)
+    if isinstance(first, str):
+        return _text(names)
+    if is_picture(first):
+        return _pictures(pool)
+    rows = [list(row) if row is not None else [] for row in _rows(pool)]
+    width = len(rows[0]) if rows else 0
+    for number, row in enumerate(rows):
+        if not row or len(row) != width:
+            if np.ndim(pool[number]) == 2:  # images as nested lists
+                return _described(np.asarray(pool), names, parse)
+            raise InvalidInput(f"samples must have {width} cells in every row, row {number} has {len(row)}")
+    if not rows:
+        raise InvalidInput("X_public must hold at least one sample, got 0")
+    if not parse:
+        array = np.asarray(pool)
+        return _described(array if array.dtype.kind in "biuf" else _objects(rows), names, parse)
+    described = _table([np.array(column, dtype=object) for column in zip(*rows, strict=True)], names, parse)
+    if all(column.kind == NUMBER for column in described.columns):
+        dense = not any(np.isnan(number_of(cell)) for row in rows for cell in row)
+        return _vectors(width, "float64", names) if dense else described
+    return _text(names) if width == 1 else described
+
+
+def _objects(rows: list[list[Any]]) -> NDArray[Any]:
+    table = np.empty((len(rows), len(rows[0])), dtype=object)
+    for number, row in enumerate(rows):
+        table[number] = row
+    return table
+
+
+def _numbers(dtype: np.dtype[Any], *, images: bool = False) -> str:
+    if dtype == np.uint8:
+        return BYTES
+    if dtype.kind in "biu":
+        return "int64" if images else "float64"
+    return "float32" if dtype.itemsize <= 4 else "float64"
+
+
+def _vectors(dim: int, numbers: str, names: tuple[str, ...]) -> Schema:
+    columns = tuple(Column(name=name) for name in names) if len(names) == dim else ()
+    return Schema(kind=Kind.VECTORS, shape=(dim,), numbers=numbers, columns=columns)
+
+
+def _text(names: tuple[str, ...]) -> Schema:
+    return Schema(kind=Kind.TEXT, columns=tuple(Column(name=name, kind=TEXT) for name in names[:1]))
+
+
+def _table(
+    columns: Sequence[NDArray[Any]], names: tuple[str, ...], parse: bool, words: Sequence[bool] | None = None
+) -> Schema:
+    if not len(columns[0]):
+        raise InvalidInput("X_public must hold at least one sample, got 0")
+    named = names if len(names) == len(columns) else ("",) * len(columns)
+    forced = words or [False] * len(columns)
+    return Schema(
+        kind=Kind.TABLE,
+        columns=tuple(
+            _column(name, cells, parse, word) for name, cells, word in zip(named, columns, forced, strict=True)
+        ),
+    )
+
+
+def _column(name: str, cells: Iterable[Any], parse: bool, word: bool) -> Column:
+    present = [cell for cell in cells if not missing(cell) and not (parse and not str(cell).strip())]
+    if not present and not word:
+        return Column(name=name)
+    if not word and all(_spells_number(cell, parse) for cell in present):
+        return Column(name=name)
+    if not word and all(is_date(cell) for cell in present):
+        return Column(name=name, kind=DATE, formats=DATE_FORMATS[:1])
+    for spelling in DATE_FORMATS if parse and not word else ():
+        if all(isinstance(cell, str) and not np.isnan(days_of(cell, [spelling])) for cell in present):
+            return Column(name=name, kind=DATE, formats=(spelling,))
+    values = {found for cell in present if (found := word_of(cell)) is not None}
+    if not values:
+        raise InvalidInput(f"column {name!r} of the pool must hold numbers, words or dates, it holds none of them")
+    return Column(name=name, kind=CATEGORY, categories=tuple(sorted(values)))
+
+
+def _spells_number(cell: Any, parse: bool) -> bool:
+    return not np.isnan(number_of(cell)) if parse else is_number(cell)
+
+
+def _pictures(pool: Sequence[Any]) -> Schema:
+    images = [pixels_of(one) for one in pool]
+    for number, image in enumerate(images):
+        if image is None:
+            raise InvalidInput(f"samples must be images with finite pixels, row {number} is not")
+    shapes = [np.shape(image)[:2] for image in images]
+    for number, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise InvalidInput(
+                f"images must have one size, row 0 is {_size(shapes[0])} and row {number} {_size(shape)}; "
+                "say image_size to resize them"
+            )
+    channels = max(np.shape(image)[2] if np.ndim(image) == 3 else 0 for image in images)  # type: ignore[arg-type]
+    numbers = _numbers(np.result_type(*{np.asarray(image).dtype for image in images}), images=True)
+    return Schema(kind=Kind.IMAGES, shape=(*shapes[0], channels) if channels else shapes[0], numbers=numbers)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]} x {shape[0]} pixels"
