@@ -1,126 +1,189 @@
-"""A device's account: what its answers have cost it in all, and the cap beyond which it answers no more.
-
-One small file, needing neither NumPy nor a database. It holds every answer beside its charge, so a task that is asked
-again gets the bytes it got before, and costs nothing.
-"""
+"""How a run's releases are paid for: from a ledger's budget, by each record from its own allowance, or both."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from fractions import Fraction
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
-from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
+import numpy as np
 
-FORMAT = "recordwise-account-1"
+from recordwise.checkpoint import Checkpoint, NoFolder
+from recordwise.durable import write_whole
+from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.privacy.events import Event
+from recordwise.privacy.filter import RecordFilter
+from recordwise.privacy.guarantee import Guarantee, Trust, exact
+from recordwise.privacy.ledger import Budget, Ledger
+from recordwise.privacy.noise import Noise
+from recordwise.protocols.central import CentralLaplace
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.registry import AUTO
+from recordwise.protocols.release import Release, pack, unpack
+from recordwise.protocols.terms import Terms
+from recordwise.votes.ballot import NOBODY, Votes
+
+Kept = TypeVar("Kept")
+
+WAIT = 3600.0  # seconds: another run votes inside its transaction, which may take long; failing meanwhile helps nobody
+PAYMENTS, OWNERS = "payments.npz", "records.sha256"
 
 
+@dataclass(frozen=True, eq=False)
 class Account:
-    """The lifetime account of one device.
+    """One run's payments.
 
     Guarantees:
-      - the answers it paid for cost at most the cap together: their epsilons are added as exact fractions;
-      - an answer leaves `release` only after its charge is on the disk: a crash may waste budget, never hide an answer;
-      - a key is charged once: asked for again, it gives the same bytes;
-      - of several processes that race for the last of the cap exactly one wins;
-      - a file that cannot be read is an error, never an empty account.
+      - a release leaves only after the ledger, where there is one, has committed it with its charge;
+      - a release asked for again in the same run is given again, and costs nothing: from the ledger, or from the run's
+        folder where no ledger keeps it;
+      - a run that released something is never gone on with at another ledger's or budget's expense, or at nobody's;
+      - where records pay for themselves, what they pay is kept before the release is made, and the ledger is charged
+        their cap once for all rounds.
 
-    It counts what is asked of it: a device that loses the file, or keeps two, has lost count.
+    Attributes:
+      ledger: None where no account is kept beyond this run.
+      to_open: The budget's terms, where the run opens it itself: when the first release is asked for, not before.
+      payments: What each record has paid, where records pay for themselves. Private.
     """
 
-    def __init__(self, path: str | Path, cap: Fraction | float | str | None = None) -> None:
-        """The account at `path`.
+    folder: Checkpoint | NoFolder
+    noise: Noise
+    ledger: Ledger | None
+    budget: str
+    to_open: Budget | None
+    payments: RecordFilter | None
+
+    @classmethod
+    def open(
+        cls,
+        terms: Terms,
+        *,
+        folder: Checkpoint | NoFolder,
+        noise: Noise,
+        ledger: str | Path | None,
+        budget: str,
+        budget_terms: tuple[float, float] | None,
+        individual: bool,
+        num_records: int,
+    ) -> Account:
+        """The account of a new run, or of one that goes on.
 
         Args:
-          cap: The epsilon that all answers may cost together, for the device's whole life: it opens the account, and
-            never changes afterwards. None needs an account that is open.
+          budget_terms: Epsilon and delta to open the budget with, if it is not open yet.
+          individual: Records pay for the votes they cast, from an allowance of the terms' epsilon.
         """
-        self._path = Path(path)
-        asked = None if cap is None else exact(cap, "cap")
-        if asked is not None:
-            positive(cap=asked)
-        with self._alone():
-            if asked is not None and not self._path.exists():
-                self._write({"format": FORMAT, "cap": str(asked), "answers": {}})
-            held = Fraction(self._read()["cap"])
-        if asked is not None and asked != held:
-            raise ChangedInput(f"the account was opened with cap {held}, which cannot become {asked}")
-        self.cap = held
+        payments = None
+        if individual:
+            if terms.trust is not Trust.CENTRAL or terms.delta or terms.mechanism not in (AUTO, CentralLaplace.name):
+                raise InvalidInput("round_epsilon needs central trust, delta 0 and the laplace mechanism")
+            kept = folder.private_path(PAYMENTS)
+            if kept is not None and kept.exists():
+                payments = RecordFilter.load(kept)
+            else:
+                payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
+        # A budget that must be open already lies in a ledger that exists.
+        may_begin = budget_terms is not None and not folder.bound
+        book = None if ledger is None else Ledger.open(ledger, create=may_begin, wait=WAIT)
+        to_open = budget_terms and Budget(
+            name=budget,
+            epsilon=exact(budget_terms[0], "budget_epsilon"),
+            delta=exact(budget_terms[1], "budget_delta"),
+            neighbours=terms.neighbours,
+        )
+        account = cls(folder, noise, book, budget, to_open, payments)
+        # A budget that is not open, or open on other terms, is refused before any work is done; so is another payer.
+        opened = book is not None and budget in {held.name for held in book.budgets()}
+        if book is not None and (to_open is None or opened):
+            account._open_budget(book)
+        folder.refuse_other_payer(account._payer() if book is None or opened else "a budget that is not open")
+        return account
 
-    @property
-    def spent(self) -> Fraction:
-        """What all answers have cost together."""
-        return _spent(self._read())
+    def refuse_unpayable(self, protocols: Sequence[Protocol[Any]]) -> None:
+        """Refuse a run that its budget cannot pay for, before hours go into encoders and clusters."""
+        if self.ledger is None or self.budget not in {held.name for held in self.ledger.budgets()}:
+            return
+        events = {self._key(number): self._event(protocol) for number, protocol in enumerate(protocols, start=1)}
+        self.ledger.refuse_unpayable(self.budget, events, self.folder.name or "this run")
 
-    def release(self, key: str, epsilon: Fraction, produce: Callable[[], bytes]) -> bytes:
-        """What `produce` makes, once its charge is on the disk; or what it made under this key before.
+    def _key(self, number: int) -> str:
+        return f"{self.folder.run_id}/round-{number}"
 
-        Raises:
-          BudgetExceeded: The cap does not pay for it; `produce` was not called.
+    def _event(self, protocol: Protocol[Any]) -> Event:
+        return protocol.event if self.payments is None else self.payments.event
+
+    def admit(self, votes: Votes, protocol: Protocol[Any], *, whose: Callable[[], str]) -> Votes:
+        """The votes of records that can still pay for them.
+
+        Args:
+          whose: A digest of the records in their order. What was paid is booked by row, so they must stay the same.
         """
-        positive(epsilon=epsilon)
-        with self._alone():
-            book = self._read()
-            if key in book["answers"]:
-                return bytes.fromhex(book["answers"][key]["message"])
-            left = self.cap - _spent(book)
-            if epsilon > left:
-                raise BudgetExceeded(
-                    f"the task needs epsilon {rounded_up(epsilon)} but {rounded_down(left) if left else 0} of the "
-                    f"device's {rounded_down(self.cap)} is left"
-                )
-            message = produce()
-            book["answers"][key] = {"epsilon": str(epsilon), "message": message.hex()}
-            self._write(book)
-        return message
+        if self.payments is None or protocol.epsilon_per_vote is None:
+            return votes
+        payments = self._booked(whose)
+        cells = (votes.cells() != NOBODY).sum(axis=1)
+        admitted = payments.admit(cells, protocol.epsilon_per_vote)
+        kept = self.folder.private_path(PAYMENTS)
+        if kept is not None:
+            payments.save(kept)
+        return Votes(votes.ballot, np.where(admitted[:, None], votes.queries, np.int32(NOBODY)), votes.labels)
 
-    def _read(self) -> dict[str, Any]:
-        try:
-            book: dict[str, Any] = json.loads(self._path.read_bytes())
-            if book["format"] != FORMAT or not _spent(book) <= Fraction(book["cap"]):
-                raise ValueError("it says something else")
-        except FileNotFoundError as error:
-            raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
-            raise LedgerFault(f"the account {str(self._path)!r} cannot be read: {error}") from error
-        return book
+    def _open_budget(self, ledger: Ledger) -> None:
+        if self.to_open is None:
+            ledger.budget(self.budget)
+            return
+        asked = self.to_open
+        ledger.open_budget(asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours)
 
-    def _write(self, book: dict[str, Any]) -> None:
-        """Replace the file in one step, and wait until the disk has it."""
-        partial = self._path.with_name(self._path.name + ".part")
-        with partial.open("wb") as file:
-            file.write(json.dumps(book).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self._path)
-        folder = os.open(self._path.absolute().parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    def _payer(self) -> str:
+        """What tells who pays from anybody else; nothing in it says where a ledger lies."""
+        return "no ledger" if self.ledger is None else self.ledger.identity(self.budget)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One process at a time; the lock goes with a process that dies."""
-        try:
-            import fcntl
-        except ImportError as error:
-            raise InvalidInput("a device's account needs file locks, which this system does not have") from error
-        try:
-            lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise LedgerFault(f"the account {str(self._path)!r} cannot be kept there: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
+    def _booked(self, whose: Callable[[], str]) -> RecordFilter:
+        """What records have paid by now, as the folder knows it: another process may have gone on with this run."""
+        assert self.payments is not None
+        kept, owners = self.folder.private_path(PAYMENTS), self.folder.private_path(OWNERS)
+        if kept is None or owners is None:
+            return self.payments
+        if not kept.exists():
+            write_whole(owners, whose().encode())
+            return self.payments
+        booked = RecordFilter.load(kept)
+        if booked.guard != self.payments.guard:
+            raise ChangedInput("another process began this run at the same time: run the same command again")
+        if not owners.exists() or owners.read_text() != whose():
+            raise ChangedInput(
+                "the private records changed since the run began, and what they paid is booked row by row; undo the "
+                "change, or start a new run in another folder"
+            )
+        return booked
 
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What `make` returned the first time this was asked in this run; public."""
+        return self.folder.keep(name, make)
 
-def _spent(book: dict[str, Any]) -> Fraction:
-    return sum((Fraction(answer["epsilon"]) for answer in book["answers"].values()), Fraction(0))
+    def guarantee(self, promise: Guarantee) -> Guarantee:
+        """What the run promises: what its releases do, or, where records pay for themselves, what they may spend."""
+        kept = promise if self.payments is None else self.payments.guarantee()
+        return replace(kept, private=self.noise.private)
+
+    def pay(self, number: int, protocol: Protocol[Any], produce: Callable[[], Release]) -> Release:
+        """What `produce` makes in this round, paid for; or what it made the first time."""
+        if self.ledger is not None:
+            self._open_budget(self.ledger)
+        payer = self._payer()
+        self.folder.refuse_other_payer(payer)
+
+        def bound() -> bytes:
+            released = pack(produce())
+            self.folder.bind(payer)
+            return released
+
+        if self.ledger is None:
+            return unpack(self.folder.keep(f"release-{number}", bound))
+        promise = self.guarantee(protocol.guarantee)  # the ledger refuses what is not private
+        held = self.ledger.release(
+            self.budget, self._key(number), self._event(protocol), promise, bound, self.folder.name
+        )
+        return unpack(held)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recordwise.durable import write_whole
+from recordwise.durable import sync_folder, write_whole
 from recordwise.errors import ChangedInput, InvalidInput, shown
 
 Kept = TypeVar("Kept")
@@ -81,14 +82,15 @@ class Checkpoint:
 
     def bind(self, payer: str) -> None:
         """Say that something is about to be released: from here on the run's facts are fixed, and who pays for it."""
-        partial = self.folder / f"{BOUND}.{os.getpid()}.part"
-        partial.write_text(payer)
+        partial = self.folder / f"{BOUND}.{os.getpid()}.new"
+        write_whole(partial, payer.encode())
         try:
             os.link(partial, self.folder / BOUND)  # of two processes that bind at once, one does
         except FileExistsError:
             self.refuse_other_payer(payer)
         finally:
             partial.unlink()
+            sync_folder(self.folder)
 
     def refuse_other_payer(self, payer: str) -> None:
         """Refuse whoever is not the one that paid for what was released."""
@@ -119,8 +121,8 @@ class Checkpoint:
         return folder / name
 
 
-class Unkept:
-    """The folder of a run that keeps nothing: killed, it starts afresh, as another run."""
+class NoFolder:
+    """Stands for the folder of a run that keeps nothing: killed, it starts afresh, as another run."""
 
     name = ""
 

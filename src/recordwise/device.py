@@ -4,7 +4,7 @@
 
 A task is the public file that a server hands to every device: the queries, and the parameters of the mechanism. The
 record never leaves the device; the message is what the server's `recordwise.protocols.local.Inbox` takes in. Servers
-may hand out many tasks, so a device keeps an `Account`: beyond its cap it answers no more.
+may hand out many tasks, so a device keeps an `DeviceAccount`: beyond its cap it answers no more.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.account import Account
 from recordwise.arrays import as_vectors
-from recordwise.hashing import digest
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.hashing import digest
 from recordwise.nearest.backend import NumpyBackend
 from recordwise.nearest.poll import Metric
 from recordwise.nearest.search import nearest_queries
+from recordwise.privacy.device_account import DeviceAccount
 from recordwise.privacy.guarantee import members, rounded_down, rounded_up
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.protocols.local import Answers, LocalMechanism, mechanisms, parameters, wire
@@ -125,7 +125,7 @@ class Task:
         noise: Noise,
         identity: bytes | None = None,
         *,
-        account: Account | None = None,
+        account: DeviceAccount | None = None,
     ) -> bytes:
         """The message for one record: safe to send to anybody.
 
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         identity = None if options.id is None else _identity(options.id)
         task = Task.load(options.task)
-        account = Account(options.account, options.cap)
+        account = DeviceAccount(options.account, options.cap)
         message = task.answer(_vector(options.record), options.labels, SystemNoise(), identity, account=account)
         options.out.write_bytes(message)
     except (RecordwiseError, OSError) as error:

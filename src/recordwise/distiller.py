@@ -1,84 +1,43 @@
-"""The method, from private records to a student, in its seven steps.
-
-1 represent   pool and records, by an encoder that is a function of the public pool alone
-2 ask         s queries of the pool: cluster centres first, later what the student is least sure of
-3 publish     encoder, queries and protocol are fixed before any record is looked at
-4 vote        each record picks its k nearest queries              (private, never leaves this step)
-5 release     the votes' tally, through a protocol, paid for in the ledger
-6 decode      a label, soft label and confidence per query         (free: post-processing)
-7 teach       a student on the pool with its queries' labels       (free: post-processing)
-"""
+"""The method as a scikit-learn classifier: a thin shell around `recordwise.pipeline`."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recordwise.arrays import Ints
-from recordwise.hashing import digest
-from recordwise.checkpoint import Checkpoint, Unkept
+from recordwise.account import Account
+from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema
-from recordwise.encoders import encode, encoder_from
-from recordwise.hashing import fingerprint
+from recordwise.encoders import encode_public, encoder_from
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.hashing import digest, fingerprint
-from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
+from recordwise.labels import DECODERS
 from recordwise.nearest import Metric
+from recordwise.pipeline import Design, Distilled, Voters, distil, in_one_process
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.release import Release, pack, unpack
 from recordwise.protocols.terms import Terms
-from recordwise.queries import KMeansQueries, Queries, UncertainQueries
-from recordwise.records import (
-    ABSTAIN as COPIES_ABSTAIN,
-)
-from recordwise.records import (
-    VOTE,
-    as_labels,
-    cast,
-    check_labels,
-    first_line,
-    messages_of,
-    public_classes,
-    read_labels,
-    tell_holder,
-)
-from recordwise.students import class_probabilities, rehearse, student_from, teach
-from recordwise.till import Till
-from recordwise.votes import NOBODY, Ballot, Votes
-from recordwise.nearest import Metric
-
-# (round, what is asked, how it is protected, who pays) -> what is released
-Gather = Callable[[int, Queries, Protocol[Any], Till], Release]
+from recordwise.records import VOTE, Records, as_labels, check_labels, first_line, public_classes, read_labels
+from recordwise.students import class_probabilities, student_from
+from recordwise.votes import Ballot
 
 # Settings of what happens to a release afterwards. No question depends on them unless another round follows, so they
-# may be thought over when a run is taken up again, at no cost.
+# may change on resume, at no cost.
 AFTERWARDS = {"decoder", "min_confidence", "student", "student_input"}
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
-
-
-@dataclass(frozen=True, eq=False)
-class Round:
-    """One round's public outcome: what was asked, what was released, what was made of it."""
-
-    queries: Queries
-    release: Release
-    labels: Labels
 
 
 class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -212,127 +171,43 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         noise, terms = self._noise(), self._terms()
-        if self.overlap not in (VOTE, COPIES_ABSTAIN):
-            raise InvalidInput(f"overlap must be {VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
         X = self._samples(X, reset=True)
-        pool = self._open(X_public)
-        self.schema_.check_form(X)
-        num_records = len(X)
-        if not num_records and terms.neighbours is Neighbours.REPLACE:
+        schema, pool = self._read_pool(X_public)
+        schema.check_form(X)
+        if not len(X) and terms.neighbours is Neighbours.REPLACE:
             raise InvalidInput("X must hold at least one sample, got 0")
-        held = as_labels(y, num_records)
-        self.classes_ = public_classes(held, classes=self.classes, labels_per_record=self.labels_per_record)
-        check_labels(held, len(self.classes_), self.labels_per_record)
-        labels, unlabelled = read_labels(held, self.classes_, self.labels_per_record)
-        senders = self._senders(terms)
-
-        def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
-            votes = self._vote(X, labels, queries, protocol.ballot, pool=pool, unlabelled=unlabelled if number == 1 else None)
-            votes = till.admit(votes, protocol, whose=lambda: fingerprint([X, labels]))
-            messages = messages_of(protocol, votes, noise, parties=self.parties, senders=senders)
-            return protocol.server(messages, noise)
-
+        y = as_labels(y, len(X))
+        classes = public_classes(y, classes=self.classes, labels_per_record=self.labels_per_record)
+        check_labels(y, len(classes), self.labels_per_record)
+        labels, unlabelled = read_labels(y, classes, self.labels_per_record)
+        records = Records(X, labels, unlabelled, pool=pool, overlap=self.overlap)
+        design = self.design(pool, schema, classes, num_records=len(records))
+        account = self.open_account(design, pool, classes, num_records=len(records), noise=noise)
+        hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
+        voters = in_one_process(
+            records,
+            account,
+            noise,
+            parties=self.parties,
+            senders=self._public_number(terms, 0) if hidden else None,
+            progress=self.progress,
+        )
         self.in_one_process_ = True
-        return self._distil(pool, gather, num_records=num_records, noise=noise)
+        return self.fit_with(voters, pool, design, account, classes)
 
-    def _open(self, X_public: Samples) -> Samples:
-        """The pool as the schema reads it, which it fixes itself unless one is given."""
-        self.schema_ = Schema.of(X_public) if self.schema is None else Schema.given(self.schema)
-        pool = self.schema_.pool(X_public, "X_public")
-        if not len(pool):
-            raise InvalidInput("X_public must hold at least one sample, got 0")
-        return pool
+    def fit_with(self, voters: Voters, pool: Samples, design: Design, account: Account, classes: NDArray[Any]) -> Self:
+        """Run the pipeline with records that lie wherever `voters` finds them."""
+        self.classes_, self.schema_ = classes, design.schema
+        self.guarantee_ = account.guarantee(self._terms().guarantee(design.protocols))
+        return self.take(distil(pool, design, voters, account, self.progress), pool)
 
-    def _distil(self, X_public: Samples, gather: Gather, *, num_records: int, noise: Noise) -> Self:
-        """The seven steps, whoever holds the records: `gather` lets them vote and releases, steps 4 and 5."""
-        terms = self._terms()
-        progress = self.progress or Silent()
-        if self.student_input not in ("vectors", "samples"):
-            raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
-        real(min_confidence=self.min_confidence, max_distance=0 if self.max_distance is None else self.max_distance)
-        if not 0 <= self.min_confidence <= 1:
-            raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
-        if self.decoder not in DECODERS:
-            raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {self.decoder!r}")
-        if not (isinstance(self.random_state, int | np.integer) and self.random_state >= 0):
-            raise InvalidInput(f"random_state must be a whole number >= 0, got {self.random_state!r}")
-        if self.max_distance is not None and not self.max_distance >= 0:
-            raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
-        one_of(Metric, metric=self.metric)
-        student_from(self.student, seed=self.random_state)
-        encoder_from(self.encoder, X_public, seed=self.random_state)
-        ballot = Ballot(
-            num_queries=self._num_queries(terms, num_records=num_records, pool_size=len(X_public)),
-            num_classes=len(self.classes_),
-            votes_per_record=self.votes_per_record,
-            labels_per_record=self.labels_per_record,
-        )
-        protocols = self._protocols(terms, ballot, self._room_for(terms, num_records))
-
-        if ballot.num_queries > len(X_public):
-            raise InvalidInput(f"num_queries must be <= the pool's {len(X_public)} samples, got {ballot.num_queries}")
-
-        # So far nothing was written: from here on the run has a folder and a budget.
-        known: dict[str, Any] = {"classes": [str(name) for name in self.classes_], "private": noise.private}
-        known["schema"] = self.schema_.to_dict()
-        if terms.neighbours is Neighbours.REPLACE:
-            known["records"] = num_records
-        folder = self._folder(X_public, known)
-        till = Till.open(
-            terms,
-            folder=folder,
-            noise=noise,
-            ledger=self.ledger,
-            budget=self.budget,
-            budget_terms=None if self.budget_epsilon is None else (self.budget_epsilon, self.budget_delta),
-            individual=self.round_epsilon is not None,
-            num_records=num_records,
-        )
-        promise = terms.guarantee(protocols) if till.payments is None else till.payments.guarantee()
-        self.guarantee_ = replace(promise, private=noise.private)
-
-        till.refuse_unpayable(protocols)
-
-        # 1 represent
-        with progress.step("represent", 1):
-            self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
-            self.manner_: Manner = how_encoded(self.encoder_, X_public)
-            pool = encode_public(self.encoder_, X_public, manner=self.manner_)
-        material = pool if self.student_input == "vectors" else X_public
-        student = student_from(self.student, seed=self.random_state)
-        rehearse(student, material, len(self.classes_), multi_label=self.labels_per_record > 1)
-
-        self.rounds_: list[Round] = []
-        for number, planned in enumerate(protocols, start=1):
-            # 2 ask, 3 publish
-            with progress.step(f"ask (round {number})", 1):
-                queries = folder.keep(f"queries-{number}", partial(self._ask, pool, material, ballot.num_queries))
-                graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
-                protocol = planned.informed(queries.sizes)
-                decoded = partial(
-                    decode,
-                    sizes=queries.sizes,
-                    graph=graph,
-                    decoder=self.decoder,
-                    num_records=num_records if terms.neighbours is Neighbours.REPLACE else None,
-                )
-                decoded(protocol.blank())  # what cannot be decoded is refused before it is paid for
-
-            # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
-            def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
-                return pack(gather(number, queries, protocol, till))
-
-            release = unpack(till.pay(number, protocol, produce))
-
-            # 6 decode
-            self.rounds_.append(Round(queries, release, decoded(release).abstain_below(self.min_confidence)))
-
-            # 7 teach
-            with progress.step(f"teach (round {number})", 1):
-                self._teach(material)
-
+    def take(self, found: Distilled, pool: Samples) -> Self:
+        """Become what a run of the pipeline has left."""
+        self.encoder_, self.manner_, self.rounds_ = found.encoder, found.manner, list(found.rounds)
+        self.student_, self.pool_labels_ = found.taught.student, found.taught.labels
+        self.pool_probabilities_, self.pool_confidence_ = found.taught.probabilities, found.taught.confidence
         self.hashes_ = {
-            "pool": fingerprint(X_public),
+            "pool": fingerprint(pool),
             "schema": self.schema_.digest,
             "encoder": fingerprint(self.encoder_),
         }
@@ -357,6 +232,96 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         bare = copy.copy(self)
         bare.ledger = bare.run_dir = bare.noise = bare.progress = None
         return bare
+
+    def design(
+        self,
+        pool: Samples,
+        schema: Schema,
+        classes: NDArray[Any],
+        *,
+        num_records: int,
+        protocols: tuple[Protocol[Any], ...] | None = None,
+    ) -> Design:
+        """All that is decided before a record is looked at; a mistake in it is refused here, before anything is spent.
+
+        Args:
+          protocols: How each round is protected, where others decide on it; None is by the terms.
+        """
+        terms = self._terms()
+        self._refuse_mistakes()
+        if protocols is None:
+            ballot = self.ballot(pool, classes, num_records=num_records)
+            protocols = self._protocols(terms, ballot, self._room_for(terms, num_records))
+        if protocols[0].ballot.num_queries > len(pool):
+            raise InvalidInput(
+                f"num_queries must be <= the pool's {len(pool)} samples, got {protocols[0].ballot.num_queries}"
+            )
+        return Design(
+            protocols=protocols,
+            schema=schema,
+            encoder=encoder_from(self.encoder, pool, seed=self.random_state),
+            metric=one_of(Metric, metric=self.metric),
+            max_distance=self.max_distance,
+            decoder=self.decoder,
+            min_confidence=self.min_confidence,
+            student=self.student,
+            student_input=self.student_input,
+            num_records=num_records if terms.neighbours is Neighbours.REPLACE else None,
+            seed=self.random_state,
+        )
+
+    def ballot(self, pool: Samples, classes: NDArray[Any], *, num_records: int) -> Ballot:
+        """What records may vote for."""
+        return Ballot(
+            num_queries=self._num_queries(self._terms(), num_records, len(pool), len(classes)),
+            num_classes=len(classes),
+            votes_per_record=self.votes_per_record,
+            labels_per_record=self.labels_per_record,
+        )
+
+    def open_account(
+        self, design: Design, pool: Samples, classes: NDArray[Any], *, num_records: int, noise: Noise
+    ) -> Account:
+        """From here on the run has a folder and a budget; before, nothing is written."""
+        facts: dict[str, Any] = {
+            "classes": [str(name) for name in classes],
+            "private": noise.private,
+            "schema": design.schema.to_dict(),
+        }
+        if design.num_records is not None:
+            facts["records"] = design.num_records
+        return Account.open(
+            self._terms(),
+            folder=self._folder(pool, facts),
+            noise=noise,
+            ledger=self.ledger,
+            budget=self.budget,
+            budget_terms=None if self.budget_epsilon is None else (self.budget_epsilon, self.budget_delta),
+            individual=self.round_epsilon is not None,
+            num_records=num_records,
+        )
+
+    def _refuse_mistakes(self) -> None:
+        if self.student_input not in ("vectors", "samples"):
+            raise InvalidInput(f"student_input must be 'vectors' or 'samples', got {self.student_input!r}")
+        real(min_confidence=self.min_confidence, max_distance=0 if self.max_distance is None else self.max_distance)
+        if not 0 <= self.min_confidence <= 1:
+            raise InvalidInput(f"min_confidence must lie in [0, 1], got {self.min_confidence!r}")
+        if self.decoder not in DECODERS:
+            raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {self.decoder!r}")
+        if not (isinstance(self.random_state, int | np.integer) and self.random_state >= 0):
+            raise InvalidInput(f"random_state must be a whole number >= 0, got {self.random_state!r}")
+        if self.max_distance is not None and not self.max_distance >= 0:
+            raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
+        student_from(self.student, seed=self.random_state)
+
+    def _read_pool(self, X_public: Samples) -> tuple[Schema, Samples]:
+        """The schema, which the pool fixes unless one is given, and the pool as it reads it."""
+        schema = Schema.of(X_public) if self.schema is None else Schema.given(self.schema)
+        pool = schema.pool(X_public, "X_public")
+        if not len(pool):
+            raise InvalidInput("X_public must hold at least one sample, got 0")
+        return schema, pool
 
     def _noise(self) -> Noise:
         return SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
@@ -398,10 +363,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         except ValueError as fault:
             raise InvalidInput(first_line(fault)) from fault
 
-    def _folder(self, X_public: Samples, known: Mapping[str, Any]) -> Checkpoint | Unkept:
+    def _folder(self, pool: Samples, known: Mapping[str, Any]) -> Checkpoint | NoFolder:
         """The run's folder, which belongs to these settings, this pool and what is publicly known of the records."""
         if self.run_dir is None:
-            return Unkept()
+            return NoFolder()
         free = {"ledger", "budget_epsilon", "budget_delta", "run_dir", "noise", "progress", "schema"}
         if self.rounds == 1:
             free |= AFTERWARDS
@@ -410,10 +375,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             for name, value in {**self.get_params(deep=False), "encoder": opened(self.encoder)}.items()
             if name not in free
         }
-        return Checkpoint.open(self.run_dir, {**facts, **known, "pool": fingerprint(X_public)})
-
-    def _fit_encoder(self, X_public: Samples) -> Any:
-        return clone(encoder_from(self.encoder, X_public, seed=self.random_state), safe=False).fit(X_public)
+        return Checkpoint.open(self.run_dir, {**facts, **known, "pool": fingerprint(pool)})
 
     def _public_number(self, terms: Terms, num_records: int) -> int:
         """What may be known about the number of records: the number itself where it is public, else a public guess."""
@@ -433,12 +395,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         hidden = terms.trust is Trust.DISTRIBUTED and terms.neighbours is not Neighbours.REPLACE
         return MOST_RECORDS if hidden else public
 
-    def _senders(self, terms: Terms) -> int | None:
-        """How many take part where it shows in a release and the number of records is private; None is one each."""
-        hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
-        return self._public_number(terms, 0) if hidden else None
-
-    def _num_queries(self, terms: Terms, *, num_records: int, pool_size: int) -> int:
+    def _num_queries(self, terms: Terms, num_records: int, pool_size: int, num_classes: int) -> int:
         if self.num_queries != "auto":
             return self.num_queries  # type: ignore[return-value]  # the ballot checks it
         if self.expected_records is None and terms.neighbours is Neighbours.ADD_REMOVE:
@@ -449,79 +406,16 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             terms,
             num_records=self._public_number(terms, num_records),
             pool_size=pool_size,
-            num_classes=len(self.classes_),
+            num_classes=num_classes,
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
 
-    def _ask(self, pool: NDArray[np.float32], material: Samples, num_queries: int) -> Queries:
-        metric = one_of(Metric, metric=self.metric)
-        if not self.rounds_:
-            return KMeansQueries(num_queries=num_queries, seed=self.random_state, metric=metric).ask(pool)
-        unsure = class_probabilities(self.student_, material, len(self.classes_))
-        seed = self.random_state + len(self.rounds_)
-        return UncertainQueries(num_queries=num_queries, seed=seed, metric=metric).ask(pool, unsure)
-
-    def _vote(
-        self,
-        X: Samples,
-        labels: NDArray[np.int32],
-        queries: Queries,
-        ballot: Ballot,
-        *,
-        pool: Samples | None = None,
-        unlabelled: NDArray[np.int8] | None = None,
-    ) -> Votes:
-        """Every record's votes. With `unlabelled`, who has no label and why, the holder is told who abstains."""
-        with (self.progress or Silent()).step("vote", len(labels)) as advance:
-            votes, why, copied = cast(
-                X,
-                labels,
-                schema=self.schema_,
-                encoder=self.encoder_,
-                queries=queries.vectors,
-                ballot=ballot,
-                metric=queries.metric,
-                max_distance=self.max_distance,
-                pool=pool,
-                overlap=self.overlap,
-                advance=advance,
-            )
-        if unlabelled is not None:
-            tell_holder(np.where(why == 0, unlabelled, why), copied, self.overlap)
-        return votes
-
-    def _teach(self, material: Samples) -> None:
-        """Give every pool sample the labels of its queries, one per round, and train on them."""
-        multi_label = self.labels_per_record > 1
-        chances = np.zeros((len(material), len(self.classes_)))
-        weights = np.zeros(len(material))
-        for one in self.rounds_:
-            owner = one.queries.owner
-            weight = np.where(owner != NOBODY, (one.labels.confidence * one.labels.answered)[owner], 0.0)
-            chances += weight[:, None] * one.labels.soft[owner]
-            weights += weight
-        labelled = weights > 0
-        chances[labelled] /= weights[labelled, None]
-        self.pool_chances_ = chances
-        self.pool_labels_: Ints = np.where(labelled, chances.argmax(axis=1), ABSTAIN)
-        self.pool_confidence_ = weights / len(self.rounds_)
-        student = student_from(self.student, seed=self.random_state)
-        self.student_ = teach(student, material, chances, weights=weights, multi_label=multi_label)
-
     def _material(self, X: Samples) -> Samples:
         X = self.schema_.pool(self._samples(X, reset=False), "X")
-        return encode(self.encoder_, X) if self.student_input == "vectors" else X
+        return encode_public(self.encoder_, X, manner=self.manner_) if self.student_input == "vectors" else X
 
-
-def _nothing(protocol: Protocol[Any]) -> Release:
-    """A release of the protocol's kind that says nothing about anybody."""
-    ballot, promise = protocol.ballot, protocol.guarantee
-    if isinstance(protocol, CentralPermuteAndFlip):
-        return Choices(ballot, promise, np.zeros(ballot.num_queries, dtype=np.int64), protocol.scale)
-    if isinstance(protocol, CentralMatching):
-        return Matched(ballot, promise, np.arange(ballot.num_queries), protocol.scale)
-    if isinstance(protocol, Questions):
-        even = np.full((ballot.num_queries, ballot.num_classes), 1 / ballot.num_classes)
-        return Assigned(ballot, promise, np.arange(ballot.num_queries), even, 1 / ballot.num_classes)
-    return Tally(ballot, promise, np.zeros((ballot.num_queries, ballot.num_classes)), Normal(1.0))
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a record with a gap abstains
+        return tags

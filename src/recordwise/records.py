@@ -8,9 +8,10 @@ their holder: it is logged on this machine and returned to nobody.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,14 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
-from recordwise.encoders import encode
+from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, whole
-from recordwise.privacy.noise import Noise
-from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleMulti
+from recordwise.hashing import fingerprint
+from recordwise.nearest import nearest_queries
+from recordwise.queries import Queries
 from recordwise.votes import NOBODY, Ballot, Votes
-from recordwise.nearest import Metric
-from recordwise.nearest.search import NUMPY, nearest_queries
 
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
 
@@ -176,77 +175,82 @@ def _read_indicators(held: Any, num_classes: int, labels_per_record: int) -> tup
 # Votes
 
 
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Private samples as they came, with their labels read. Shows nothing of them, and is never pickled.
+
+    Attributes:
+      labels: (n, r) places in the public list of classes, from `read_labels`.
+      unlabelled: Who has no label, and why.
+      pool: Public samples, read with the schema, to look for copies in; None does not look.
+      overlap: What a record does that also lies in the pool: "vote" or "abstain". It depends on that record alone.
+    """
+
+    samples: Samples
+    labels: NDArray[np.int32]
+    unlabelled: Reasons
+    pool: Samples | None = None
+    overlap: str = VOTE
+
+    def __post_init__(self) -> None:
+        if self.overlap not in (VOTE, ABSTAIN):
+            raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {self.overlap!r}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return "Records(private)"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("records are private and must not be pickled, logged or written to disk")
+
+    def fingerprint(self) -> str:
+        """What tells these records, in their order, from any others. As private as the records."""
+        return fingerprint([self.samples, self.labels])
+
+
 def cast(
-    samples: Samples,
-    labels: NDArray[np.int32],
+    records: Records,
     *,
     schema: Schema,
     encoder: Any,
-    queries: object,
+    manner: Manner | None,
+    queries: Queries,
     ballot: Ballot,
-    metric: Metric = Metric.EUCLIDEAN,
-    max_distance: float | None = None,
-    pool: Samples | None = None,
-    overlap: str = VOTE,
-    advance: Callable[[int], object] | None = None,
+    advance: Callable[[int], object] = lambda done: None,
 ) -> tuple[Votes, Reasons, int]:
     """Every record's votes, in the order of the records; why some abstain; how many equal a pool sample. All private.
 
     Guarantees:
-      - a record's row depends on that record and on public arguments alone, as long as the encoder's does;
+      - a record's row depends on that record and on public arguments alone, as far as `manner` promises it of vectors;
       - what a record holds never raises.
-
-    Args:
-      samples: Records as they came.
-      labels: (n, r), from `read_labels`; a record without one abstains.
-      pool: Public samples, already read with the schema, to look for copies in; None does not look.
     """
-    if overlap not in (VOTE, ABSTAIN):
-        raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {overlap!r}")
-    picks = np.full((len(labels), ballot.votes_per_record), NOBODY, dtype=np.int32)
-    why, copied = np.zeros(len(labels), dtype=np.int8), 0
-    for start in range(0, len(labels), CHUNK):
+    picks = np.full((len(records), ballot.votes_per_record), NOBODY, dtype=np.int32)
+    why, copied = np.zeros(len(records), dtype=np.int8), 0
+    for start in range(0, len(records), CHUNK):
         some = slice(start, start + CHUNK)
-        read = schema.read(rows(samples, some))
-        vectors = vectors_of(encoder, read.samples)
+        read = schema.read(rows(records.samples, some))
+        vectors = encode(encoder, read.samples, manner=manner, dim=queries.vectors.shape[1])
         finite = np.isfinite(vectors).all(axis=1)
-        why[some] = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
-        if pool is not None:
-            same = copies(read.samples, pool) & read.readable
+        reason = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
+        if records.pool is not None:
+            same = copies(read.samples, records.pool) & read.readable
             copied += int(same.sum())
-            if overlap == ABSTAIN:
-                why[some][same] = Why.COPY
+            if records.overlap == ABSTAIN:
+                reason[same] = Why.COPY
         near = nearest_queries(
-            np.where(finite[:, None], vectors, np.float32(0)),
-            queries,
+            vectors,
+            queries.vectors,
             ballot.votes_per_record,
-            metric=metric,
-            max_distance=max_distance,
-            backend=NUMPY,
+            metric=queries.metric,
+            max_distance=queries.max_distance,
+            prices=queries.prices,
         )
-        picks[some] = np.where((why[some] == Why.VOTES)[:, None], near, np.int32(NOBODY))
-        if advance is not None:
-            advance(len(near))
-    return Votes(ballot, picks, labels), why, copied
-
-
-def vectors_of(encoder: Any, samples: Samples) -> NDArray[np.float32]:
-    """Each sample's vector; a row of NaN where the encoder fails on that sample.
-
-    A batch on which an encoder of the user's own fails is halved until the samples at fault stand alone.
-    """
-    try:
-        with np.errstate(all="ignore"):
-            return encode(encoder, samples)
-    except MemoryError:
-        raise
-    except Exception:
-        if len(samples) <= 1:
-            return np.full((len(samples), 0), np.nan, dtype=np.float32)
-        half = len(samples) // 2
-        parts = [vectors_of(encoder, rows(samples, part)) for part in (slice(0, half), slice(half, None))]
-        dim = max(part.shape[1] for part in parts)
-        return np.concatenate([part if part.shape[1] == dim else np.full((len(part), dim), np.nan) for part in parts])
+        picks[some] = np.where((reason == Why.VOTES)[:, None], near, np.int32(NOBODY))
+        why[some] = reason
+        advance(len(near))
+    return Votes(ballot, picks, records.labels), why, copied
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
@@ -254,28 +258,13 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
     counts = {reason: int((why == reason).sum()) for reason in WORDS}
     if any(counts.values()):
         parts = ", ".join(f"{count:,} {WORDS[reason]}" for reason, count in counts.items() if count)
-        log.warning("for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts)
+        log.warning(
+            "for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts
+        )
     if copied and overlap == VOTE:
-        log.warning("for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}")
-
-
-# Messages
-
-
-def messages_of(
-    protocol: Protocol[Any], votes: Votes, noise: Noise, *, parties: int, senders: int | None
-) -> Iterator[Any]:
-    """What the parties send: the votes cut into as many parts as there are parties.
-
-    Args:
-      senders: How many take part, where their number shows in a release and that of the records is private. Fewer
-        records leave some senders without one; more records share senders.
-    """
-    if senders is not None and isinstance(protocol, ShuffleMulti):
-        yield protocol.client(votes, noise, senders=senders)
-        return
-    for part in np.array_split(np.arange(len(votes)), parties):
-        yield protocol.client(Votes(votes.ballot, votes.queries[part], votes.labels[part]), noise)
+        log.warning(
+            "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
+        )
 
 
 def first_line(fault: BaseException) -> str:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.checkpoint import OWN_LEDGER
-from recordwise.durable import write_whole
 from recordwise.data import Samples, Schema
 from recordwise.distiller import PrivateDistiller
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, shown
 from recordwise.job import JobFile, Source
 from recordwise.labels import ABSTAIN
@@ -75,9 +75,7 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
     return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
 
 
-def read_test(
-    source: Source, schema: Schema, classes: Sequence[Any], *, several: bool
-) -> tuple[Samples, NDArray[Any]]:
+def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several: bool) -> tuple[Samples, NDArray[Any]]:
     """A test set, or one line that says why it could not be scored, before anything is spent on what it is to test.
 
     Args:
@@ -128,4 +126,4 @@ def _pool_labels(distiller: PrivateDistiller) -> list[str]:
     names = distiller.classes_.astype(str)
     if distiller.labels_per_record == 1:
         return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
-    return [";".join(names[chances > 0.5]) for chances in distiller.pool_chances_]
+    return [";".join(names[chances > 0.5]) for chances in distiller.pool_probabilities_]

@@ -133,7 +133,7 @@ class PeeksAtLabels(PrivateDistiller):
 
     def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
         fitted = super().fit(X, y, X_public=X_public)
-        fitted.pool_chances_ = fitted.pool_chances_ + np.bincount(y, minlength=3) / len(y)
+        fitted.pool_probabilities_ = fitted.pool_probabilities_ + np.bincount(y, minlength=3) / len(y)
         return fitted
 
 

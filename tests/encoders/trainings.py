@@ -10,15 +10,15 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from recordwise.students import TorchStudent
 from recordwise.vision.augment import Augment
+from recordwise.vision.dti import Dti, Transform, cluster_by_transformation
+from recordwise.vision.mixmatch import MixMatch, mixmatch
+from recordwise.vision.scan import Scan, scan
+from recordwise.vision.self_label import SelfLabel, self_label
 from recordwise.vision.self_supervised import Byol, features_of, pretrain
 from recordwise.vision.simclr import SimClr, simclr
 from recordwise.vision.steps import Compute
-from recordwise.vision.dti import Dti, Transform, cluster_by_transformation
-from recordwise.vision.scan import Scan, scan
-from recordwise.vision.self_label import SelfLabel, self_label
-from recordwise.students import TorchStudent
-from recordwise.vision.mixmatch import MixMatch, mixmatch
 from recordwise.vision.supervised import Supervised, train
 
 CPU = Compute(device="cpu")

@@ -14,12 +14,12 @@ from tests.nearest.hard import KINDS, hard_problem, kinds, seeds
 
 from recordwise.errors import InvalidInput
 from recordwise.nearest import Metric, NumpyBackend, TorchBackend, nearest_queries
+from recordwise.nearest import backend as backends
 from recordwise.nearest.certificate import Certificate
 from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import for_each_span
 from recordwise.randomness import seeded
 from recordwise.votes import NOBODY
-from recordwise.nearest import backend as backends
 
 metrics = st.sampled_from(Metric)
 

@@ -17,10 +17,10 @@ from tests.nearest.hard import hard_problem, kinds, seeds
 
 from recordwise.errors import InvalidInput
 from recordwise.nearest import Metric, NumpyBackend, TorchBackend
+from recordwise.nearest import backend as backends
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.randomness import seeded
 from recordwise.votes import NOBODY, Ballot, cast_votes, count_votes
-from recordwise.nearest import backend as backends
 
 Labels = list[set[int]]
 

@@ -158,7 +158,7 @@ def _run(
         "classes": fingerprint(watched.classes_),
         "guarantee": str(watched.guarantee_),
         "labels of the pool": digest(watched.pool_labels_),
-        "soft labels of the pool": digest(watched.pool_chances_),
+        "soft labels of the pool": digest(watched.pool_probabilities_),
         "student's answers": fingerprint(watched.predict(X_public)),
     }
     for number, (one, protocol) in enumerate(zip(watched.rounds_, protocols, strict=True), start=1):

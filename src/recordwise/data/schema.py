@@ -53,8 +53,10 @@ class Column:
         if self.kind not in COLUMN_KINDS:
             raise InvalidInput(f"a column's kind must be one of {', '.join(COLUMN_KINDS)}, got {shown(self.kind)}")
         object.__setattr__(self, "categories", tuple(map(str, self.categories)))
-        object.__setattr__(self, "formats", tuple(map(str, self.formats)) or (DATE_FORMATS if self.kind == DATE else ()))
-        if self.categories and self.kind != CATEGORY or self.formats and self.kind != DATE:
+        object.__setattr__(
+            self, "formats", tuple(map(str, self.formats)) or (DATE_FORMATS if self.kind == DATE else ())
+        )
+        if (self.categories and self.kind != CATEGORY) or (self.formats and self.kind != DATE):
             raise InvalidInput(f"column {self.name!r}: categories belong to a category, formats to a date")
         if self.kind == CATEGORY and not self.categories:
             raise InvalidInput(f"column {self.name!r} must list its categories, it lists none")
@@ -126,7 +128,9 @@ class Schema:
                     f"{', '.join(NUMBERS)}, got {self.shape} and {shown(self.numbers)}"
                 )
         elif self.shape or self.numbers:
-            raise InvalidInput(f"a schema of {self.kind} has no shape and no numbers, got {self.shape}, {self.numbers!r}")
+            raise InvalidInput(
+                f"a schema of {self.kind} has no shape and no numbers, got {self.shape}, {self.numbers!r}"
+            )
         self._check_columns()
 
     def _check_columns(self) -> None:

@@ -7,7 +7,7 @@ ledger, pipeline, report and audit know no mechanism by name: they call these me
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -120,6 +120,15 @@ class Protocol(ABC, Generic[Message]):
     @abstractmethod
     def server(self, messages: Iterable[Message], noise: Noise) -> Release:
         """What is published, from the clients' messages alone."""
+
+    def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Message]:
+        """What all clients send when one process plays them: the votes cut into as many parts as there are parties.
+
+        Args:
+          senders: How many take part, where that shows in a release and the number of records is private.
+        """
+        for part in np.array_split(np.arange(len(votes)), parties):
+            yield self.client(Votes(votes.ballot, votes.queries[part], votes.labels[part]), noise)
 
     # Releases without records
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import NOBODY, Ints, as_vectors
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, real
 from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import members
 
@@ -22,12 +22,16 @@ class Queries:
       owner: (m,) the query each pool sample belongs to, NOBODY where there is none.
       samples: (s,) the pool samples that the queries are, or None when they are centres of clusters.
       metric: What "nearest" means.
+      max_distance: A record farther than this from a query does not vote for it; None for any distance.
+      prices: (s,) added to squared distances, so that no query is picked by too many (`votes.balanced_prices`).
     """
 
     vectors: NDArray[np.float32]
     owner: Ints
     samples: Ints | None = None
     metric: Metric = Metric.EUCLIDEAN
+    max_distance: float | None = None
+    prices: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         as_vectors("queries", self.vectors)
@@ -38,6 +42,12 @@ class Queries:
             self.samples.shape != (len(self),) or not ((self.samples >= 0) & (self.samples < len(self.owner))).all()
         ):
             raise InvalidInput(f"samples must name one of the {len(self.owner)} pool samples for each query")
+        if self.max_distance is not None:
+            real(max_distance=self.max_distance)
+            if not self.max_distance >= 0:
+                raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
+        if self.prices is not None and not (self.prices.shape == (len(self),) and np.isfinite(self.prices).all()):
+            raise InvalidInput(f"prices must be {len(self)} finite numbers, got shape {self.prices.shape}")
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from recordwise.data import Samples
-from recordwise.distiller import PrivateDistiller, Round
+from recordwise.distiller import PrivateDistiller
+from recordwise.pipeline import Round
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger

@@ -24,7 +24,7 @@ from recordwise.students.per_class import PerClass, as_hard
 def teach(
     student: Any,
     samples: Samples,
-    chances: Floats,
+    probabilities: Floats,
     *,
     weights: Floats | None = None,
     soft: bool = True,
@@ -35,14 +35,14 @@ def teach(
     Args:
       student: A classifier with `fit` and `predict_proba`, as `student_from` builds it. It is fitted in place.
       samples: The m samples of the pool, encoded or raw.
-      chances: (m, C) the probability of each class for each sample: the soft label of its query.
+      probabilities: (m, C) the probability of each class for each sample: the soft label of its query.
       weights: (m,) how much each sample counts, such as the confidence in its label; samples of weight zero (those of
         queries that abstained) are left out. One each when None.
-      soft: Learn the chances themselves, not only the likeliest class. A student that takes no weights cannot, and
+      soft: Learn the probabilities themselves, not only the likeliest class. A student that takes no weights cannot, and
         learns the likeliest class.
-      multi_label: Every class applies or not on its own; chances of a sample need not sum to one.
+      multi_label: Every class applies or not on its own; probabilities of a sample need not sum to one.
     """
-    targets = np.asarray(chances, dtype=np.float64)
+    targets = np.asarray(probabilities, dtype=np.float64)
     mass = np.ones(len(targets)) if weights is None else np.asarray(weights, dtype=np.float64)
     _check(samples, targets, mass)
     taught = np.flatnonzero(mass > 0)
@@ -52,7 +52,7 @@ def teach(
         learner = student.set_params(multi_label=True) if "multi_label" in student.get_params() else PerClass(student)
         return learner.fit(samples, answers, sample_weight=mass)
     if not targets.sum(axis=1).min() > 0:
-        raise InvalidInput("chances of a sample must not all be zero unless it may have several classes, or none")
+        raise InvalidInput("probabilities of a sample must not all be zero unless it may have several classes, or none")
     targets /= targets.sum(axis=1, keepdims=True)
     if getattr(student, "soft_targets", False):
         answers = targets if soft else np.eye(targets.shape[1])[targets.argmax(axis=1)]
@@ -68,7 +68,7 @@ def teach(
     return student.fit(samples, classes, **({} if weighted is None else {weighted: mass}))
 
 
-def rehearse(student: Any, samples: Samples, num_classes: int, *, multi_label: bool = False) -> None:
+def try_student(student: Any, samples: Samples, num_classes: int, *, several: bool = False) -> None:
     """Refuse a student that cannot be taught, before labels are paid for.
 
     It is taught some of the pool with made-up labels; a thousand, so that components or folds do not run out of them.
@@ -82,7 +82,7 @@ def rehearse(student: Any, samples: Samples, num_classes: int, *, multi_label: b
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            teach(student, some, np.eye(num_classes)[np.arange(count) % num_classes], multi_label=multi_label)
+            teach(student, some, np.eye(num_classes)[np.arange(count) % num_classes], multi_label=several)
     except RecordwiseError:
         raise
     except Exception as fault:
@@ -92,19 +92,19 @@ def rehearse(student: Any, samples: Samples, num_classes: int, *, multi_label: b
 
 def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:
     """(n, C) the student's probabilities; zero for classes it was never taught."""
-    chances = np.asarray(student.predict_proba(samples), dtype=np.float64)
-    full = np.zeros((len(chances), num_classes))
-    full[:, np.asarray(student.classes_, dtype=np.int64)] = chances
+    probabilities = np.asarray(student.predict_proba(samples), dtype=np.float64)
+    full = np.zeros((len(probabilities), num_classes))
+    full[:, np.asarray(student.classes_, dtype=np.int64)] = probabilities
     return full
 
 
 def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:
     if targets.ndim != 2 or len(targets) != len(samples) or mass.shape != (len(samples),):
         raise InvalidInput(
-            f"chances and weights must be as many as the {len(samples)} samples, got {targets.shape} and {mass.shape}"
+            f"probabilities and weights must be as many as the {len(samples)} samples, got {targets.shape} and {mass.shape}"
         )
     if not ((targets >= 0) & (targets <= 1 + 1e-9)).all():
-        raise InvalidInput("chances must lie in [0, 1]")
+        raise InvalidInput("probabilities must lie in [0, 1]")
     if not (np.isfinite(mass) & (mass >= 0)).all():
         raise InvalidInput("weights must be finite and >= 0")
     if not mass.any():

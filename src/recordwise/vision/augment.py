@@ -14,8 +14,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from recordwise.vision.layout import laid_out
 from recordwise.errors import InvalidInput, count, whole
+from recordwise.vision.layout import laid_out
 
 LUMA = (0.299, 0.587, 0.114)
 YIQ = np.array([LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112)])

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recordwise.vision.layout import ready
 from recordwise.errors import InvalidInput, shown
+from recordwise.vision.layout import ready
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -9,7 +9,7 @@ there are. `privacy.flood` says how much of it is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -187,6 +187,13 @@ class ShuffleMulti(Protocol[Increments]):
         cells = np.arange(self.ballot.num_cells, dtype=np.uint32)
         codes = np.concatenate([np.repeat(2 * cells, positives), np.repeat(2 * cells + 1, negatives)])
         return Increments(codes, taking_part, noise.private)
+
+    def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Increments]:
+        """Fewer records than senders leave some senders without one; more records share senders."""
+        if senders is None:
+            yield from super().clients(votes, noise, parties=parties)
+        else:
+            yield self.client(votes, noise, senders=senders)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
         """All messages in a random order: what an honest shuffler shows the server."""

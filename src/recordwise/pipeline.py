@@ -1,0 +1,243 @@
+"""The method, from a public pool and private records to a student, in its seven steps.
+
+1 represent   pool and records, by an encoder that is a function of the public pool alone
+2 ask         s queries of the pool: clusters first, later smaller ones where the student is least sure
+3 publish     schema, encoder, queries and protocol are fixed before any record is looked at
+4 vote        each record picks its k nearest queries              (private, never leaves this step)
+5 release     the votes' tally, through a protocol, paid for by an account
+6 label       a label, soft label and confidence per query         (free: post-processing)
+7 teach       a student on the pool with its queries' labels       (free: post-processing)
+
+Each step is a function of plain values, and `distil` runs them. Steps 4 and 5 happen where the records are: in this
+process (`in_one_process`), or at silos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from recordwise.account import Account
+from recordwise.arrays import NOBODY, Ints
+from recordwise.data import Samples, Schema
+from recordwise.encoders import Manner, encode_public, how_encoded
+from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
+from recordwise.nearest import Metric
+from recordwise.privacy.noise import Noise
+from recordwise.progress import Progress, Silent
+from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Release
+from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.records import Records, cast, tell_holder
+from recordwise.students import class_probabilities, student_from, try_student
+from recordwise.students import teach as teach_student
+from recordwise.votes import Ballot, Votes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Everything about a run that is decided before a record is looked at. Public.
+
+    Attributes:
+      protocols: One per round.
+      encoder: Not fitted yet.
+      decoder: How labels are read off a release.
+      min_confidence: Queries whose label is less sure than this are left out of the student's training.
+      student_input: What the student learns from: "vectors", or the "samples" themselves.
+      num_records: Where it is public, as it is under replace-one neighbours; else None.
+      seed: Of clusters and student, never of noise.
+    """
+
+    protocols: tuple[Protocol[Any], ...]
+    schema: Schema
+    encoder: Any
+    metric: Metric
+    max_distance: float | None
+    decoder: str
+    min_confidence: float
+    student: Any
+    student_input: str
+    num_records: int | None
+    seed: int
+
+    @property
+    def ballot(self) -> Ballot:
+        return self.protocols[0].ballot
+
+    def new_student(self) -> Any:
+        return student_from(self.student, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """Step 3: what one round asks of whoever holds records. Public."""
+
+    round: int
+    schema: Schema
+    encoder: Any
+    manner: Manner | None
+    queries: Queries
+    protocol: Protocol[Any]
+
+
+Voters = Callable[[Question], Release]  # steps 4 and 5, wherever the records lie
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round's public outcome: what was asked, what was released, what was made of it."""
+
+    queries: Queries
+    release: Release
+    labels: Labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Taught:
+    """A student, and the labels of the pool that it learned from.
+
+    Attributes:
+      labels: (m,) each pool sample's class, ABSTAIN where it has none.
+      probabilities: (m, C) of each class.
+      confidence: (m,) how sure the sample's labels are.
+    """
+
+    student: Any
+    labels: Ints
+    probabilities: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Distilled:
+    """What a run leaves behind: a function of the public pool and of what was released."""
+
+    encoder: Any
+    manner: Manner
+    rounds: tuple[Round, ...]
+    taught: Taught
+
+
+def distil(
+    samples: Samples, design: Design, voters: Voters, account: Account, progress: Progress | None = None
+) -> Distilled:
+    """The seven steps, on a public pool."""
+    progress = progress or Silent()
+    account.refuse_unpayable(design.protocols)
+    with progress.step("represent", 1):
+        encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
+        manner = how_encoded(encoder, samples)
+        pool = encode_public(encoder, samples, manner=manner)
+    material = pool if design.student_input == "vectors" else samples
+    try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
+
+    rounds: list[Round] = []
+    for number, planned in enumerate(design.protocols, start=1):
+        with progress.step(f"ask (round {number})", 1):
+            queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
+            question = Question(
+                round=number,
+                schema=design.schema,
+                encoder=encoder,
+                manner=manner,
+                queries=queries,
+                protocol=planned.informed(queries.sizes),
+            )
+            label(
+                question.protocol.blank(), queries, pool, design
+            )  # what cannot be decoded is refused before it is paid
+        # A release that the account already holds costs no second look at the records.
+        release = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
+        rounds.append(Round(queries, release, label(release, queries, pool, design)))
+    with progress.step("teach", 1):
+        taught = teach(rounds, material, design)
+    return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
+
+
+def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:
+    """Step 2: the next queries: clusters of the pool, and after a round smaller ones where its student is unsure."""
+    settings = {"num_queries": design.ballot.num_queries, "seed": design.seed + len(rounds), "metric": design.metric}
+    if not rounds:
+        found = KMeansQueries(**settings).ask(pool)  # type: ignore[arg-type]
+    else:
+        student = teach(rounds, material, design).student
+        unsure = class_probabilities(student, material, design.ballot.num_classes)
+        found = UncertainQueries(**settings).ask(pool, unsure)  # type: ignore[arg-type]
+    return replace(found, max_distance=design.max_distance)
+
+
+def vote(records: Records, question: Question, progress: Progress | None = None) -> Votes:
+    """Step 4: every record's votes, in the order of the records. Private. Their holder is told who abstains."""
+    with (progress or Silent()).step("vote", len(records)) as advance:
+        votes, why, copied = cast(
+            records,
+            schema=question.schema,
+            encoder=question.encoder,
+            manner=question.manner,
+            queries=question.queries,
+            ballot=question.protocol.ballot,
+            advance=advance,
+        )
+    if question.round == 1:
+        tell_holder(np.where(why == 0, records.unlabelled, why), copied, records.overlap)
+    return votes
+
+
+def in_one_process(
+    records: Records,
+    account: Account,
+    noise: Noise,
+    *,
+    parties: int = 1,
+    senders: int | None = None,
+    progress: Progress | None = None,
+) -> Voters:
+    """Steps 4 and 5 with all parties played here: this process sees every vote.
+
+    Args:
+      senders: How many take part, where that shows in a release and the number of records is private.
+    """
+
+    def release(question: Question) -> Release:
+        protocol = question.protocol
+        votes = account.admit(vote(records, question, progress), protocol, whose=records.fingerprint)
+        return protocol.server(protocol.clients(votes, noise, parties=parties, senders=senders), noise)
+
+    return release
+
+
+def label(release: Release, queries: Queries, pool: NDArray[np.float32], design: Design) -> Labels:
+    """Step 6: labels of the queries, from the release and public facts alone."""
+    found = decode(
+        release,
+        sizes=queries.sizes,
+        graph=neighbour_graph(pool, queries.vectors, metric=queries.metric),
+        decoder=design.decoder,
+        num_records=design.num_records,
+    )
+    return found.abstain_below(design.min_confidence)
+
+
+def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
+    """Step 7: every pool sample gets the labels of its queries, one per round, and a student learns them."""
+    probabilities = np.zeros((len(material), design.ballot.num_classes))
+    weights = np.zeros(len(material))
+    for one in rounds:
+        owner = one.queries.owner
+        weight = np.where(owner != NOBODY, (one.labels.confidence * one.labels.answered)[owner], 0.0)
+        probabilities += weight[:, None] * one.labels.soft[owner]
+        weights += weight
+    labelled = weights > 0
+    probabilities[labelled] /= weights[labelled, None]
+    several = design.ballot.labels_per_record > 1
+    return Taught(
+        student=teach_student(design.new_student(), material, probabilities, weights=weights, multi_label=several),
+        labels=np.where(labelled, probabilities.argmax(axis=1), ABSTAIN),
+        probabilities=probabilities,
+        confidence=weights / len(rounds),
+    )
