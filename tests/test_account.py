@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordwise.till import Till
 
+from recordwise.account import Account
 from recordwise.checkpoint import Checkpoint
 from recordwise.errors import ChangedInput, LedgerFault, RecordwiseError
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.central import CentralLaplace
+from recordwise.protocols.release import Release, Tally
 from recordwise.protocols.terms import Terms
 from recordwise.votes import NOBODY, Ballot, Votes
 
@@ -23,11 +24,19 @@ ROUND = CentralLaplace(ballot=BALLOT, epsilon=Fraction(1))
 NUM_RECORDS = 5
 
 
-def till(folder: Path, **settings: Any) -> Till:
+def account(folder: Path, **settings: Any) -> Account:
     asked = {"ledger": None, "budget": "default", "budget_terms": None, "individual": True, "num_records": NUM_RECORDS}
-    return Till.open(
+    return Account.open(
         Terms(epsilon=Fraction(1)), folder=Checkpoint.open(folder, {}), noise=SystemNoise(), **(asked | settings)
     )
+
+
+def tally(count: int) -> Tally:
+    return Tally(BALLOT, ROUND.guarantee, np.full((2, 2), count / 4), ROUND.law)
+
+
+def total(release: Release) -> float:
+    return float(release.scores().sum())
 
 
 def votes() -> Votes:
@@ -35,30 +44,30 @@ def votes() -> Votes:
     return Votes(BALLOT, rows, rows)
 
 
-def admitted(one: Till, whose: str = "the same") -> int:
+def admitted(one: Account, whose: str = "the same") -> int:
     return int((one.admit(votes(), ROUND, whose=lambda: whose).queries != NOBODY).sum())
 
 
 def test_a_second_process_sees_what_the_first_has_paid(tmp_path: Path) -> None:
     """Both open the run before either goes on; an allowance of one round pays for one round, not one each."""
-    began = till(tmp_path)
+    began = account(tmp_path)
     assert began.payments is not None
     began.payments.save(tmp_path / "private" / "payments.npz")
     (tmp_path / "private" / "records.sha256").write_text("the same")
-    first, second = till(tmp_path), till(tmp_path)
+    first, second = account(tmp_path), account(tmp_path)
     assert admitted(first) == NUM_RECORDS
     assert admitted(second) == 0
 
 
 def test_payments_are_not_passed_on_to_other_records(tmp_path: Path) -> None:
-    assert admitted(till(tmp_path), "Ann, Bob") == NUM_RECORDS
+    assert admitted(account(tmp_path), "Ann, Bob") == NUM_RECORDS
     with pytest.raises(ChangedInput, match="private records changed"):
-        admitted(till(tmp_path), "Bob, Ann")
-    assert admitted(till(tmp_path), "Ann, Bob") == 0
+        admitted(account(tmp_path), "Bob, Ann")
+    assert admitted(account(tmp_path), "Ann, Bob") == 0
 
 
 def test_two_processes_that_begin_one_run_at_once_do_not_both_pay(tmp_path: Path) -> None:
-    first, second = till(tmp_path), till(tmp_path)
+    first, second = account(tmp_path), account(tmp_path)
     admitted(first)
     with pytest.raises(ChangedInput, match="another process"):
         admitted(second)
@@ -68,23 +77,23 @@ def test_without_a_ledger_the_folder_gives_a_release_again(tmp_path: Path) -> No
     """A second tally of the same votes with fresh noise would cost the records twice."""
     made: list[bytes] = []
 
-    def produce() -> bytes:
-        made.append(b"tally %d" % len(made))
+    def produce() -> Tally:
+        made.append(tally(len(made)))
         return made[-1]
 
-    answers = [till(tmp_path, individual=False).pay(1, ROUND, produce) for _ in range(2)]
-    assert answers == [b"tally 0", b"tally 0"] and len(made) == 1
+    answers = [account(tmp_path, individual=False).pay(1, ROUND, produce) for _ in range(2)]
+    assert [total(answer) for answer in answers] == [0, 0] and len(made) == 1
 
 
 def paid(folder: Path, ledger: Path | None, **settings: Any) -> bytes:
     asked = {"ledger": ledger, "budget_terms": None if ledger is None else (1.0, 0.0), "individual": False} | settings
-    return till(folder, **asked).pay(1, ROUND, lambda: b"tally")
+    return total(account(folder, **asked).pay(1, ROUND, lambda: tally(7)))
 
 
 def test_a_run_is_taken_up_with_the_ledger_that_paid_wherever_it_lies_now(tmp_path: Path) -> None:
     paid(tmp_path / "run", tmp_path / "first.sqlite")
     (tmp_path / "first.sqlite").rename(tmp_path / "moved.sqlite")
-    assert paid(tmp_path / "run", tmp_path / "moved.sqlite") == b"tally"
+    assert paid(tmp_path / "run", tmp_path / "moved.sqlite") == 7
     assert Ledger.open(tmp_path / "moved.sqlite").spent("default") == 1
     kept = (tmp_path / "run" / "released").read_text()
     assert len(kept) == 64 and "sqlite" not in kept, "a digest: no path, no URL, no password"
@@ -114,10 +123,10 @@ def test_a_run_is_not_taken_up_with_another_ledger_or_none(tmp_path: Path, first
 
 def test_of_two_payers_that_begin_one_run_at_once_one_is_refused(tmp_path: Path) -> None:
     places = [tmp_path / "first.sqlite", tmp_path / "second.sqlite"]
-    began = [till(tmp_path / "run", ledger=at, budget_terms=(1.0, 0.0), individual=False) for at in places]
-    assert began[0].pay(1, ROUND, lambda: b"tally") == b"tally"
+    began = [account(tmp_path / "run", ledger=at, budget_terms=(1.0, 0.0), individual=False) for at in places]
+    assert total(began[0].pay(1, ROUND, lambda: tally(7))) == 7
     with pytest.raises(ChangedInput, match="another ledger"):
-        began[1].pay(1, ROUND, lambda: b"another tally")
+        began[1].pay(1, ROUND, lambda: tally(8))
     assert Ledger.open(places[1]).spent("default") == 0
 
 
@@ -126,5 +135,5 @@ def test_before_anything_was_released_the_payer_may_change(tmp_path: Path) -> No
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="space"):
-        till(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_terms=(1.0, 0.0)).pay(1, ROUND, fails)
-    assert paid(tmp_path / "run", tmp_path / "second.sqlite") == b"tally"
+        account(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_terms=(1.0, 0.0)).pay(1, ROUND, fails)
+    assert paid(tmp_path / "run", tmp_path / "second.sqlite") == 7

@@ -293,7 +293,7 @@ def test_a_record_at_fault_abstains_and_only_its_holder_is_told(
     from recordwise.report import summarize, write_report
 
     value, label, says = FAULTS[fault]
-    X, pool = (stream(0, name).normal(size=(60, 2)) for name in ("X", "pool"))
+    X, pool = (seeded(0, name).normal(size=(60, 2)) for name in ("X", "pool"))
     y = np.arange(60) % 3
     plain = {"num_queries": 4, "classes": [0, 1, 2], "noise": SeededNoise(0)}
 
@@ -498,7 +498,7 @@ def test_a_run_the_budget_cannot_pay_for_is_refused_before_any_work(
 ) -> None:
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
     ledger.open_budget("digits", epsilon=1)
-    monkeypatch.setattr(PrivateDistiller, "_fit_encoder", lambda self, pool: pytest.fail("work was done"))
+    monkeypatch.setattr("recordwise.pipeline.how_encoded", lambda encoder, pool: pytest.fail("work was done"))
     with pytest.raises(BudgetExceeded, match=r"needs epsilon 1\.5 but 1 of 1 is left"):
         fit(distiller(epsilon=1.5, rounds=3, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
     assert ledger.spent("digits") == 0

@@ -22,7 +22,7 @@ from recordwise.errors import InvalidInput, real, whole
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
 from recordwise.nearest import Metric
-from recordwise.pipeline import Design, Distilled, Voters, distil, in_one_process
+from recordwise.pipeline import Design, Distilled, Round, Voters, distil, in_one_process
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
@@ -199,7 +199,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Run the pipeline with records that lie wherever `voters` finds them."""
         self.classes_, self.schema_ = classes, design.schema
         self.guarantee_ = account.guarantee(self._terms().guarantee(design.protocols))
-        return self.take(distil(pool, design, voters, account, self.progress), pool)
+        self.rounds_: list[Round] = []
+        return self.take(
+            distil(pool, design, voters, account, progress=self.progress, on_round=self.rounds_.append), pool
+        )
 
     def take(self, found: Distilled, pool: Samples) -> Self:
         """Become what a run of the pipeline has left."""

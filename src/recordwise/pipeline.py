@@ -124,9 +124,19 @@ class Distilled:
 
 
 def distil(
-    samples: Samples, design: Design, voters: Voters, account: Account, progress: Progress | None = None
+    samples: Samples,
+    design: Design,
+    voters: Voters,
+    account: Account,
+    *,
+    progress: Progress | None = None,
+    on_round: Callable[[Round], object] = lambda one: None,
 ) -> Distilled:
-    """The seven steps, on a public pool."""
+    """The seven steps, on a public pool.
+
+    Args:
+      on_round: Called with each round once it is paid for, so that it is not lost with a student that cannot be taught.
+    """
     progress = progress or Silent()
     account.refuse_unpayable(design.protocols)
     with progress.step("represent", 1):
@@ -154,6 +164,7 @@ def distil(
         # A release that the account already holds costs no second look at the records.
         release = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
         rounds.append(Round(queries, release, label(release, queries, pool, design)))
+        on_round(rounds[-1])
     with progress.step("teach", 1):
         taught = teach(rounds, material, design)
     return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from recordwise.account import Account
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
@@ -29,7 +30,6 @@ from recordwise.protocols.release import Release
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.protocols.terms import Terms
 from recordwise.queries import Queries
-from recordwise.till import Till
 from recordwise.votes import Ballot
 
 
@@ -104,7 +104,7 @@ class FederatedDistiller(PrivateDistiller):
         noise, folder = self._noise(), Path(self.run_dir)
         gathering: Gathering | None = None
 
-        def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
+        def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Account) -> Release:
             nonlocal gathering
             if gathering is None:
                 gathering = self._publish(folder, pool, queries, protocol, exchange)

@@ -15,8 +15,8 @@ import numpy as np
 
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
-from recordwise.pipeline import Round
 from recordwise.errors import InvalidInput
+from recordwise.pipeline import Round
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.protocols.release import Tally
