@@ -48,7 +48,7 @@ def _table(samples: Samples) -> NDArray[Any] | None:
 def _single(array: NDArray[Any]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, and infinite is not encoded
         wide = array if array.dtype in (np.float32, np.uint8) else array.astype(np.float64)
-        return wide.astype(np.float32)
+        return wide.astype(np.float32, copy=False)
 
 
 def _one_by_one(samples: Any, shape: tuple[int, ...], flatten: bool) -> NDArray[np.float32]:
