@@ -1,7 +1,7 @@
 """How often records were fitted without a ledger, in this process: each fit promises its own epsilon, and they add up.
 
-A grid search clones its estimator, so the count is kept here. It is about records, not about data sets, because the folds
-of a cross-validation share most of theirs. Nothing of it is ever written down or published.
+A grid search clones its estimator, so the count is kept here. It is about records, not about data sets, because the
+folds of a cross-validation share most of theirs. Nothing of it is ever written down or published.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def count_fit(X: Samples, promise: Guarantee) -> None:
     if times > 1:
         slack = f" and delta {rounded_up(Fraction(delta))}" if delta else ""
         warnings.warn(
-            f"this is fit number {times} on some of these records, and no ledger counts them: a record in all of them is "
-            f"protected at epsilon {rounded_up(Fraction(epsilon))}{slack} in all, not at {rounded_up(promise.epsilon)}; "
-            "pass ledger, which adds up and refuses",
+            f"this is fit number {times} on some of these records, and no ledger counts them: a record in all of them "
+            f"is protected at epsilon {rounded_up(Fraction(epsilon))}{slack} in all, not at "
+            f"{rounded_up(promise.epsilon)}; pass ledger, which adds up and refuses",
             RepeatedFit,
             stacklevel=2,
         )

@@ -24,8 +24,8 @@ def refuse_fitted_steps() -> None:
             for name, step in caller.steps[:-1]:
                 if not _learned_nothing(step):
                     raise InvalidInput(
-                        f"the pipeline's step {name!r} is fitted on private records, and nothing protects what it learns; "
-                        "give it as encoder, which is fitted on the pool, or fit it on the pool and freeze it "
+                        f"the pipeline's step {name!r} is fitted on private records, and nothing protects what it "
+                        "learns; give it as encoder, which is fitted on the pool, or fit it on the pool and freeze it "
                         "(sklearn.frozen.FrozenEstimator)"
                     )
         frame = frame.f_back  # type: ignore[assignment]
