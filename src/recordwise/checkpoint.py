@@ -96,8 +96,8 @@ class Checkpoint:
         """Refuse whoever is not the one that paid for what was released."""
         if self.bound and (self.folder / BOUND).read_text() != payer:
             raise ChangedInput(
-                f"the run in {str(self.folder)!r} was paid from another ledger or budget, or from none; go on with that "
-                "one, or start a new run in another folder"
+                f"the run in {str(self.folder)!r} was paid from another ledger or budget, or from none; go on with "
+                "that one, or start a new run in another folder"
             )
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:

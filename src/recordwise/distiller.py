@@ -19,18 +19,21 @@ from recordwise.data import Samples, Schema
 from recordwise.encoders import encode_public, encoder_from
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
+from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
 from recordwise.nearest import Metric
-from recordwise.pipeline import Design, Distilled, Round, Voters, distil, in_one_process
+from recordwise.pipeline import Design, Distilled, Question, Round, Voters, distil, in_one_process
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import Release
 from recordwise.protocols.terms import Terms
 from recordwise.records import VOTE, Records, as_labels, check_labels, first_line, public_classes, read_labels
+from recordwise.sklearn_steps import refuse_fitted_steps
 from recordwise.students import class_probabilities, student_from
 from recordwise.votes import Ballot
 
@@ -52,7 +55,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
-    a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
+    a budget each time, which a `ledger` keeps count of; without one, a warning tells what the fits of this process cost
+    together. In a scikit-learn `Pipeline`, steps before this one must be frozen: what they learn from private records
+    is protected by nothing. Under other trusts than central, `fit` plays all parties in one
     process, which sees every vote; between machines that is the federation's work.
 
     The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`. So is the form of X
@@ -170,6 +175,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
+        refuse_fitted_steps()
         noise, terms = self._noise(), self._terms()
         X = self._samples(X, reset=True)
         schema, pool = self._read_pool(X_public)
@@ -184,7 +190,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         design = self.design(pool, schema, classes, num_records=len(records))
         account = self.open_account(design, pool, classes, num_records=len(records), noise=noise)
         hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
-        voters = in_one_process(
+        gather = in_one_process(
             records,
             account,
             noise,
@@ -192,7 +198,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             senders=self._public_number(terms, 0) if hidden else None,
             progress=self.progress,
         )
+
+        def voters(question: Question) -> Release:
+            if self.ledger is None and noise.private and question.round == 1:
+                count_fit(X, self.guarantee_)
+            return gather(question)
+
         self.in_one_process_ = True
+        for name in ("n_features_in_", "feature_names_in_"):  # what `fit` leaves about columns is the pool's
+            self.__dict__.pop(name, None)
+        if np.ndim(X_public) == 2:
+            validate_data(self, X_public, reset=True, skip_check_array=True)
         return self.fit_with(voters, pool, design, account, classes)
 
     def fit_with(self, voters: Voters, pool: Samples, design: Design, account: Account, classes: NDArray[Any]) -> Self:

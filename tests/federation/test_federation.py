@@ -428,6 +428,8 @@ def test_a_plan_whose_secure_sum_would_be_unsafe_is_refused_before_it_is_sent(tm
         replace(plan, roster=roster, protocol=replace(plan.protocol, parties=4))  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="too few shares of noise"):
         replace(plan, protocol=replace(plan.protocol, survivors=3))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="too few shares of noise"):  # nor may the protocol count on more than come
+        replace(plan, protocol=replace(plan.protocol, survivors=2, colluding=1))  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="parties must be >= the 3 silos"):
         replace(plan, protocol=replace(plan.protocol, parties=2))  # type: ignore[call-arg]
 

@@ -77,9 +77,10 @@ class Plan:
         if isinstance(self.protocol, DistributedLaplace):
             if self.protocol.parties < len(self.roster):
                 raise InvalidInput(f"parties must be >= the {len(self.roster)} silos, got {self.protocol.parties}")
-            if not self.protocol.survivors <= self.threshold - self.colluding:
+            honest = self.threshold - max(self.colluding, self.protocol.colluding)
+            if not self.protocol.survivors <= honest:
                 raise InvalidInput(
-                    f"survivors must be <= threshold - colluding = {self.threshold - self.colluding} honest silos, got "
+                    f"survivors must be <= threshold - colluding = {honest} honest silos, got "
                     f"{self.protocol.survivors}: too few shares of noise would be in the sum"
                 )
             self.session(Ask(plan="", run=self.run, round=1, queries=np.zeros((1, 1), np.float32)))  # checks its terms

@@ -97,7 +97,7 @@ class DeviceAccount:
             file.write(json.dumps(book).encode())
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, self._path)
+        partial.replace(self._path)
         folder = os.open(self._path.absolute().parent, os.O_RDONLY)
         try:
             os.fsync(folder)
