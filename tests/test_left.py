@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recordwise import checkpoint
+from recordwise import checkpoint, pipeline
 from recordwise.distiller import PrivateDistiller
 from recordwise.job import read_job
 from recordwise.privacy.noise import Noise
@@ -26,6 +26,7 @@ from recordwise.progress import Silent
 from recordwise.protocols.central import CentralLaplace, ExactCounts
 from recordwise.protocols.release import Tally
 from recordwise.randomness import seeded
+from recordwise.records import Records
 from recordwise.report import summarize, summary, write_report
 from recordwise.run import run_job
 
@@ -135,14 +136,15 @@ def test_columns_are_the_pool_s(tmp_path: Path) -> None:
 
 def test_the_walk_finds_what_depends_on_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken twins: a mean kept deep inside, and a file in the run's folder."""
-    honest = PrivateDistiller._vote
+    honest = pipeline.vote
+    folders = iter((tmp_path / "before", tmp_path / "after"))
 
-    def keeps(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
-        self.encoder_.aside = {"means": [np.asarray(X).mean(axis=0)]}
-        (Path(self.run_dir) / "notes").write_text(str(len(X)))
-        return honest(self, X, *arguments, **named)
+    def keeps(records: Records, question: Any, *arguments: Any, **named: Any) -> Any:
+        question.encoder.aside = {"means": [np.asarray(records.samples).mean(axis=0)]}
+        (next(folders) / "notes").write_text(str(len(records)))
+        return honest(records, question, *arguments, **named)
 
-    monkeypatch.setattr(PrivateDistiller, "_vote", keeps)
+    monkeypatch.setattr(pipeline, "vote", keeps)
     neighbours, samples, labels = NEIGHBOURS["removed"]
     before = left(X, Y, POOL, tmp_path / "before", neighbours)
     found = differences(before, left(samples, labels, POOL, tmp_path / "after", neighbours))
