@@ -137,7 +137,7 @@ def test_columns_are_the_pool_s(tmp_path: Path) -> None:
 def test_the_walk_finds_what_depends_on_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken twins: a mean kept deep inside, and a file in the run's folder."""
     honest = pipeline.vote
-    folders = iter((tmp_path / "before", tmp_path / "after"))
+    folders = iter((tmp_path / "before" / "run", tmp_path / "after" / "run"))
 
     def keeps(records: Records, question: Any, *arguments: Any, **named: Any) -> Any:
         question.encoder.aside = {"means": [np.asarray(records.samples).mean(axis=0)]}
