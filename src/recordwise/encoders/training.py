@@ -14,7 +14,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Protocol
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 from recordwise.encoders.fingerprint import fingerprint

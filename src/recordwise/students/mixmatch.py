@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 from recordwise.encoders.augment import Augment
-from recordwise.encoders.schedules import cosine
 from recordwise.encoders.layout import laid_out
+from recordwise.encoders.schedules import cosine
 from recordwise.encoders.steps import Average, Batches, Compute, Recorded
 from recordwise.encoders.training import (
     EVERY,
