@@ -5,13 +5,14 @@ DATA := $(if $(RECORDWISE_DATA),RECORDWISE_DATA="$(RECORDWISE_DATA)")
 # One BLAS thread per test process: two test workers with two threads each would fight for the cores.
 QUIET := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test test-all check format docs bench clean
+.PHONY: help demo test test-all wheel check format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      label scikit-learn's digits privately at several epsilons and open a report"
 	@echo "make test      every test that CI runs"
 	@echo "make test-all  the same, and the tests that take minutes"
+	@echo "make wheel     install the wheel into clean environments, newest and lowest versions, and use it there"
 	@echo "make check     format, lint and type-check"
 	@echo "make docs      build the documentation site into site/"
 	@echo "make bench     measure speed and memory beside the peers into benchmarks/results/"
@@ -47,6 +48,9 @@ test: .venv/dev .venv/browser
 
 test-all: .venv/dev .venv/browser
 	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2
+
+wheel: .venv/core
+	@$(BIN)/python scripts/try_wheel.py $(PYTHONS)
 
 check: .venv/dev
 	@$(BIN)/ruff format .

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from recordwise import cli
+from recordwise import __version__, cli
 from recordwise.privacy.ledger import Ledger
 from recordwise.randomness import seeded
 
@@ -280,3 +281,44 @@ def test_a_budget_that_is_a_mistake_makes_no_ledger(
     assert recordwise("ledger", "open", place, "--budget", "us", "--epsilon", "0", monkeypatch=monkeypatch) == 2
     assert "epsilon must be > 0, got 0" in capsys.readouterr().err
     assert not place.exists()
+
+
+def every_command() -> list[list[str]]:
+    """Each command as it is typed, without what follows."""
+    from typer.main import get_command
+
+    def below(command: Any, path: list[str]) -> list[list[str]]:
+        inner = getattr(command, "commands", {})
+        return [path, *(found for name in inner for found in below(inner[name], [*path, name]))]
+
+    return below(get_command(cli.app), [])
+
+
+@pytest.mark.parametrize("command", every_command(), ids=" ".join)
+def test_wrong_usage_is_one_line_that_says_where_help_is(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recordwise(*command, "--no-such-option", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("recordwise: No such option") and "--no-such-option" in said.err
+    assert " ".join(["recordwise", *command, "--help"]) in said.err
+
+
+def test_a_missing_option_and_a_wrong_value_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, named in [
+        (["plan"], "'--records'"),
+        (["plan", "--records", "many", "--classes", "2", "--epsilon", "1"], "'--records'"),
+        (["run", "a.toml", "b.toml"], "b.toml"),
+        (["fly"], "'fly'"),
+    ]:
+        assert recordwise(*arguments, monkeypatch=monkeypatch) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("recordwise: ") and said.count("\n") == 1 and named in said
+
+
+def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recordwise("--version", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == f"recordwise {__version__}\n"

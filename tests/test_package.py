@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import pkgutil
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import recordwise
+from recordwise.errors import MissingExtra
 
 ROOT = Path(recordwise.__file__).parent
 
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [
-    {"errors", "arrays", "streams", "progress", "checkpoint"},
+    {"errors", "extras", "arrays", "streams", "progress", "checkpoint"},
     {"privacy"},
     {"votes"},
     {"tally"},
@@ -53,6 +58,42 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
         }
         if offered or listed:
             assert set(listed or []) == offered, module.name
+
+
+DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "nacl": "pynacl", "sklearn": "scikit-learn"}
+UNDECLARED = {
+    "joblib",  # required by every version of scikit-learn
+    "pandas",  # only where the user's own table is one of pandas
+}
+
+
+def test_everything_imported_is_declared() -> None:
+    """What another package happens to bring may be gone in its next version."""
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    declared = {
+        re.split(r"[\[<>=]", line)[0] for line in itertools.chain(project["dependencies"], *extras)
+    } | UNDECLARED
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"recordwise"}:
+                assert DISTRIBUTIONS.get(name, name) in declared, f"{path.name} imports {name}"
+
+
+def test_a_module_that_an_extra_carries_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, package, extra in [
+        ("recordwise.vision.layout", "torch", "torch"),
+        ("recordwise.federation.identity", "cryptography", "federation"),
+        ("recordwise.federation.client_app", "flwr", "federation"),
+    ]:
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, package, None)
+            for name in (module, "recordwise.extras.torch", "recordwise.extras.federation"):
+                without.delitem(sys.modules, name, raising=False)
+            with pytest.raises(MissingExtra, match=rf"needs {package}: pip install 'recordwise\[{extra}\]'"):
+                importlib.import_module(module)
 
 
 def room(module: str) -> str:

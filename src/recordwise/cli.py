@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
+from recordwise import __version__
 from recordwise.cli_audit import audit
 from recordwise.errors import RecordwiseError
 from recordwise.federation.cli import install as install_federation
@@ -32,7 +32,26 @@ app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
 install_federation(app)
 
+# The parent of every error about options and arguments. Typer offers no name for it, and it lies in click or, from
+# Typer 0.26 on, in Typer itself.
+UsageError: Any = typer.BadParameter.__mro__[1]
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"recordwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What can be said before any command."""
 
 
 @app.command()
@@ -242,11 +261,17 @@ def _print_json(content: Any) -> None:
 def main() -> None:
     """Run the command; a mistake ends in one line on standard error and an exit code of its kind."""
     try:
-        code = app(standalone_mode=False)  # what a command exits with comes back as a value
+        code = app(prog_name="recordwise", standalone_mode=False)  # what a command exits with comes back as a value
         if isinstance(code, int) and code:
             sys.exit(code)
     except RecordwiseError as error:
         print(f"recordwise: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except UsageError as error:
+        mistake = " ".join(error.format_message().split())
+        if mistake:  # nothing is said where a bare command has already shown its help
+            path = error.ctx.command_path if error.ctx else "recordwise"
+            print(f"recordwise: {mistake} ({path} --help shows what there is)", file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:  # a folder that cannot be written, a full disk
         about = f": {error.filename}" if error.filename else ""
@@ -254,9 +279,6 @@ def main() -> None:
         sys.exit(1)
     except typer.Abort:
         sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("recordwise: interrupted; run the same command again to go on", file=sys.stderr)
         sys.exit(130)

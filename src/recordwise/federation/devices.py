@@ -11,6 +11,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import recordwise.extras.federation  # noqa: F401
+
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp

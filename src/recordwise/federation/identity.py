@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import recordwise.extras.federation  # noqa: F401
+
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import recordwise.extras.federation  # noqa: F401
+
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from recordwise.extras.torch import torch
+
 import numpy as np
-import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput

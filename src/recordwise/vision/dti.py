@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 from torch.nn import functional
 

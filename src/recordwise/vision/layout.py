@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)

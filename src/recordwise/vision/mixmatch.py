@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
-from recordwise.errors import InvalidInput, positive, probability, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.layout import laid_out
 from recordwise.vision.schedules import cosine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 from torch.nn import functional
 

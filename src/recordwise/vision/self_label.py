@@ -17,7 +17,8 @@ import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 from torch.nn import functional
 

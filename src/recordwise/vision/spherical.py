@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Generator, Tensor
 from torch.nn import functional
 

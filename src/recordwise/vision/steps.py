@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from recordwise.extras.torch import torch
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput, probability

@@ -15,7 +15,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Protocol
 
-import torch
+from recordwise.extras.torch import torch
+
 from torch import Tensor, nn
 
 from recordwise.durable import write_whole

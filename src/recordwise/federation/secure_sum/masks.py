@@ -6,6 +6,8 @@ is part of its derivation, and for one message, so that nonces may be zero.
 
 from __future__ import annotations
 
+import recordwise.extras.federation  # noqa: F401
+
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey

@@ -1,0 +1,5 @@
+"""Imported for its refusal: the extra `federation` brings Flower and cryptography."""
+
+from recordwise.extras.asking import ask_for
+
+ask_for("federation", "cryptography", "flwr")
