@@ -13,6 +13,7 @@ from recordwise.extras.torch import torch
 
 from torch import Tensor, nn
 
+from recordwise.errors import InvalidInput, positive, probability, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.layout import laid_out
 from recordwise.vision.schedules import cosine
