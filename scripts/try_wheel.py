@@ -70,9 +70,9 @@ demo.RUNS, demo.EPSILONS = 2, (demo.SHOWN, 2.0)
 cli.main()
 """
 RIGHT = (
-    "plan --records 1000 --classes 10 --epsilon 1 --queries 20 --json",
-    "amplify --n 1000 --epsilon0 1",
-    "audit --epsilon 1 --queries 2 --classes 2 --trials 2000",
+    "plan --num-records 1000 --num-classes 10 --epsilon 1 --num-queries 20 --json",
+    "amplify --senders 1000 --epsilon0 1",
+    "audit --epsilon 1 --num-queries 2 --num-classes 2 --trials 2000",
     "ledger open ledger.sqlite --budget digits --epsilon 3",
     "run job.toml",
     "report runs/job",
@@ -80,7 +80,7 @@ RIGHT = (
 )
 WRONG = {
     "plan": 2,
-    "plan --records many --classes 2 --epsilon 1": 2,
+    "plan --num-records many --num-classes 2 --epsilon 1": 2,
     "run nothing.toml": 2,
     "fly": 2,
     "coordinator init folder": MISSING,

@@ -175,7 +175,7 @@ def test_a_page_is_written_again_from_a_summary(
 def test_amplify_prints_every_accountant_and_the_inverse(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["amplify", "--n", "30000", "--epsilon0", "1", "--delta", "1e-6", "--json"]
+    arguments = ["amplify", "--senders", "30000", "--epsilon0", "1", "--delta", "1e-6", "--json"]
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
     answers = {one["accountant"]: one for one in json.loads(capsys.readouterr().out)["answers"]}
     # The published figures for this case: Feldman, McMillan, Talwar 2021 (.129, .030); Wang et al. (.024).
@@ -191,7 +191,7 @@ def test_amplify_prints_every_accountant_and_the_inverse(
 def test_a_plan_is_printed_before_anything_is_spent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["plan", "--records", "5000", "--classes", "5", "--epsilon", "1", "--queries", "20", "--votes", "1"]
+    arguments = ["plan", "--num-records", "5000", "--num-classes", "5", "--epsilon", "1", "--num-queries", "20", "--votes-per-record", "1"]
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
     assert "->" in capsys.readouterr().out
     assert recordwise(*arguments, "--json", monkeypatch=monkeypatch) == 0
@@ -264,7 +264,7 @@ def test_an_audit_passes_a_healthy_protocol_and_fails_a_broken_one(
 ) -> None:
     from recordwise.protocols.central import CentralLaplace
 
-    arguments = ["audit", "--epsilon", "1", "--queries", "2", "--classes", "2", "--trials", "4000", "--json"]
+    arguments = ["audit", "--epsilon", "1", "--num-queries", "2", "--num-classes", "2", "--trials", "4000", "--json"]
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["violated"] is False
     half = property(lambda self: type(law(self))(law(self).scale / 2))
@@ -309,8 +309,8 @@ def test_a_missing_option_and_a_wrong_value_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, named in [
-        (["plan"], "'--records'"),
-        (["plan", "--records", "many", "--classes", "2", "--epsilon", "1"], "'--records'"),
+        (["plan"], "'--num-records'"),
+        (["plan", "--num-records", "many", "--num-classes", "2", "--epsilon", "1"], "'--num-records'"),
         (["run", "a.toml", "b.toml"], "b.toml"),
         (["fly"], "'fly'"),
     ]:

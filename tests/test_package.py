@@ -33,7 +33,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"distiller"},
     {"report", "audit"},
     {"run", "demo"},
-    {"federation", "cli_audit"},
+    {"federation"},
     {"cli"},
 ]
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from recordwise.audit import command
 from recordwise.audit.result import AuditResult
-from recordwise.cli_audit import audit
+from recordwise.cli.auditing import audit
 from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
 
@@ -30,14 +30,14 @@ def run(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        "--trust local --mechanism collision --epsilon 1 --queries 10 --classes 10 --votes 1",
-        "--trust local --mechanism questions --epsilon 1 --queries 4 --classes 4 --votes 1",
-        "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip --queries 4 --classes 3 --votes 2",
-        "--epsilon 0.5 --neighbours add-remove --mechanism matching --queries 4 --classes 4 --votes 2",
+        "--trust local --mechanism collision --epsilon 1 --num-queries 10 --num-classes 10 --votes-per-record 1",
+        "--trust local --mechanism questions --epsilon 1 --num-queries 4 --num-classes 4 --votes-per-record 1",
+        "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip --num-queries 4 --num-classes 3 --votes-per-record 2",
+        "--epsilon 0.5 --neighbours add-remove --mechanism matching --num-queries 4 --num-classes 4 --votes-per-record 2",
         "--epsilon 1 --delta 1e-5 --mechanism gaussian",
         "--epsilon 1 --trust distributed --parties 3",
-        "--epsilon 1 --delta 1e-3 --trust shuffle --records 500 --mechanism unary-encoding --queries 4 --classes 2",
-        "--epsilon 2 --delta 1e-2 --trust shuffle --records 100 --mechanism multi-message --queries 2 --classes 2",
+        "--epsilon 1 --delta 1e-3 --trust shuffle --num-records 500 --mechanism unary-encoding --num-queries 4 --num-classes 2",
+        "--epsilon 2 --delta 1e-2 --trust shuffle --num-records 100 --mechanism multi-message --num-queries 2 --num-classes 2",
     ],
 )
 def test_every_trust_model_is_audited_from_the_shell(arguments: str) -> None:

@@ -1,34 +1,35 @@
-"""The command `recordwise audit`; `cli.py` registers it."""
+"""`recordwise audit`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from recordwise.cli.options import Json, print_json
+
 
 def audit(
     epsilon: Annotated[float | None, typer.Option(help="What the release claims; not needed with --job.")] = None,
     delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
-    queries: Annotated[int, typer.Option(help="Queries on the ballot (s).")] = 10,
-    classes: Annotated[int, typer.Option(help="Classes (C).")] = 10,
-    votes: Annotated[int, typer.Option(help="Votes per record (k).")] = 1,
-    labels: Annotated[int, typer.Option(help="Labels per record at most (r).")] = 1,
+    num_queries: Annotated[int, typer.Option(help="Queries on the ballot (s).")] = 10,
+    num_classes: Annotated[int, typer.Option(help="Classes (C).")] = 10,
+    votes_per_record: Annotated[int, typer.Option(help="Votes per record (k).")] = 1,
+    labels_per_record: Annotated[int, typer.Option(help="Labels per record at most (r).")] = 1,
     neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
     trust: Annotated[str, typer.Option(help="central, distributed, local or shuffle.")] = "central",
     mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
     rounds: Annotated[int, typer.Option(help="Rounds that share the budget; one of them is audited.")] = 1,
     parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
     colluding: Annotated[int, typer.Option(help="Of those who add noise, so many may read the release.")] = 1,
-    records: Annotated[int, typer.Option(help="Records that vote: the senders under shuffle trust.")] = 1000,
+    num_records: Annotated[int, typer.Option(help="Records that vote: the senders under shuffle trust.")] = 1000,
     job: Annotated[
         Path | None, typer.Option(help="A job file: audits its protocols and replays its pipeline on its data.")
     ] = None,
     trials: Annotated[int, typer.Option(help="Views drawn of each data set: more give a sharper bound.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="That no sampled bound is too high.")] = 1 - 1e-6,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Put a privacy claim to the test, on neighbouring data sets; exit with 1 if it is violated.
 
@@ -57,8 +58,16 @@ def audit(
             parties=parties,
             colluding=colluding,
         )
-        ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
-        verdict = audit_terms(terms, ballot, num_records=records, trials=trials, confidence=confidence)
-    typer.echo(json.dumps(verdict.as_dict(), indent=2) if as_json else verdict.as_text())
+        ballot = Ballot(
+            num_queries=num_queries,
+            num_classes=num_classes,
+            votes_per_record=votes_per_record,
+            labels_per_record=labels_per_record,
+        )
+        verdict = audit_terms(terms, ballot, num_records=num_records, trials=trials, confidence=confidence)
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
+        typer.echo(verdict.as_text())
     if verdict.violated:
         raise typer.Exit(verdict.exit_code)

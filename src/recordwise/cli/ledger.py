@@ -1,0 +1,54 @@
+"""`recordwise ledger`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from recordwise.cli.options import Json, print_json
+
+ledger_app = typer.Typer(no_args_is_help=True, help="What was spent, when, on what, and what is left.")
+
+
+@ledger_app.command("open")
+def ledger_open(
+    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    budget: Annotated[str, typer.Option(help="A name for the records it protects: one budget per set of records.")],
+    epsilon: Annotated[float, typer.Option(help="What all releases together may cost.")],
+    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+) -> None:
+    """Open a budget. Its terms never change afterwards."""
+    from recordwise.privacy.guarantee import Neighbours, exact, one_of
+    from recordwise.privacy.ledger import Budget, Ledger
+
+    asked = Budget(  # refused, if it is a mistake, before a ledger is made for it
+        name=budget,
+        epsilon=exact(epsilon, "epsilon"),
+        delta=exact(delta, "delta"),
+        neighbours=one_of(Neighbours, neighbours=neighbours),
+    )
+    opened = Ledger.open(place).open_budget(
+        asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours
+    )
+    typer.echo(
+        f"budget {opened.name!r}: epsilon {float(opened.epsilon):g}, delta {float(opened.delta):g}, {opened.neighbours}"
+    )
+
+
+@ledger_app.command("show")
+def ledger_show(
+    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    budget: Annotated[str | None, typer.Option(help="One budget only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show budgets and their history. Reading changes nothing."""
+    from recordwise.privacy.ledger import Ledger
+    from recordwise.report.ledger import ledger_as_dict, ledger_as_text
+
+    ledger = Ledger.open(place, read_only=True)
+    if as_json:
+        print_json(ledger_as_dict(ledger, budget))
+        return
+    typer.echo(ledger_as_text(ledger, budget))

@@ -1,0 +1,77 @@
+"""`recordwise run`, `report` and `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordwise.cli.options import Json, print_json
+
+
+def run(
+    job: Annotated[Path, typer.Argument(help="A job file, such as the one above.")],
+    as_json: Json = False,
+) -> None:
+    r"""Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
+
+    Killed at any point, run the same command again: it goes on, and nothing is paid for twice.
+
+    A job file:
+
+    \[private]
+    path = "records.npz"      # or .npy, .parquet, .csv, .txt, an image folder
+    labels = "y"
+
+    \[public]
+    path = "pool.npz"
+
+    \[privacy]
+    epsilon = 0.5
+    ledger = "ledger.sqlite"  # opened with: recordwise ledger open
+    budget = "patients-2026"
+
+    \[method]
+    classes = ["flu", "cold"] # public, so declare it
+    """
+    from recordwise.job import read_job
+    from recordwise.progress import Bars
+    from recordwise.run import run_job
+
+    outcome = run_job(read_job(job), Bars())
+    if as_json:
+        print_json(outcome.summary.as_dict())
+        return
+    typer.echo(outcome.summary.as_text())
+    typer.echo(f"report: {outcome.folder / 'report.html'}")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the page; report.html in the folder otherwise.")
+    ] = None,
+) -> None:
+    """Write a run's report page again from its summary."""
+    from recordwise.report import Summary, write_report
+
+    page = out or folder / "report.html"
+    write_report(Summary.read(folder / "summary.json"), page)
+    typer.echo(str(page))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("demo-report"),
+    seed: Annotated[int, typer.Option(help="Seeds the split, the clusters and the student, never the noise.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Label scikit-learn's digits privately at several epsilons, and write a report."""
+    from recordwise.demo import run_demo
+    from recordwise.progress import Bars
+
+    outcome = run_demo(out, seed=seed, progress=Bars())
+    if as_json:
+        print_json(outcome.as_dict())
+        return
+    typer.echo(outcome.as_text())
