@@ -18,7 +18,9 @@ from scipy.stats import binom
 from twins import (
     AnyNumberOfShares,
     CrowdedCollision,
+    CrowdedConcatenation,
     DryFlood,
+    EagerSubset,
     ForgetfulUnaryEncoding,
     HalfDeviationGaussian,
     HalfScaleFlip,
@@ -35,6 +37,7 @@ from twins import (
     SecretlyHalfScaleMatching,
     SharedNoiseLaplace,
     ThinShares,
+    WholeBudgetSeparation,
 )
 
 from recordwise.audit import audit
@@ -190,6 +193,9 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (RepeatedQuestions(**LAPLACE), {"sampled"}, 20_000),
     (ForgetfulUnaryEncoding(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (CrowdedCollision(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
+    (CrowdedConcatenation(**LAPLACE), {"exact", "sampled"}, 20_000),
+    (EagerSubset(**LAPLACE), {"exact", "sampled"}, 20_000),
+    (WholeBudgetSeparation(**LAPLACE), {"exact", "sampled"}, 60_000),
     (ThinShares(**SHARES), {"sampled"}, 20_000),
     (AnyNumberOfShares(**SHARES), {"exact", "sampled"}, 20_000),
     (ImpatientShuffler(**SHUFFLED, mechanism="unary-encoding"), {"exact", "sampled"}, 8_000),

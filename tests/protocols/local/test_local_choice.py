@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_laws import every_vote, exact_law, largest_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_coins import every_vote, exact_law, largest_ratio
 
 from recordwise.errors import InvalidInput
 from recordwise.labels import decode
@@ -25,7 +25,6 @@ from recordwise.protocols.local import (
     choose,
     client_cost,
     sampled_guarantee,
-    several,
 )
 from recordwise.protocols.local.choose import AS_GOOD
 from recordwise.protocols.local.parameters import MECHANISMS
@@ -104,19 +103,12 @@ def test_answering_for_one_record_protects_the_whole_client() -> None:
     assert sampled_guarantee(mechanism).unit is Unit.CLIENT
     assert sampled_guarantee(mechanism).epsilon == 1
     none = Votes(votes.ballot, votes.queries[:0], votes.labels[:0])
-    laws = []
-    for held in (votes, none, *every_vote(votes.ballot)):
-
-        def run(held: Votes = held) -> bytes:
-            with pytest.MonkeyPatch.context() as patch:
-                from recordwise.protocols.local import channel
-
-                patch.setattr(several, "uniform_below", channel.uniform_below)  # the walker's
-                return answer_for_one_record(mechanism, held, SystemNoise()).bodies.tobytes()
-
-        laws.append(exact_law(run))
+    laws = [
+        exact_law(lambda walk, held=held: answer_for_one_record(mechanism, held, walk).bodies.tobytes())
+        for held in (votes, none, *every_vote(votes.ballot))
+    ]
     assert 0.99 * np.e <= largest_ratio(laws) <= np.e * (1 + 1e-12)
-    halves = [exact_law(lambda v=v: mechanism.randomize(v, None).tobytes()) for v in every_vote(votes.ballot)]  # type: ignore
+    halves = [exact_law(lambda walk, v=v: mechanism.randomize(v, walk).tobytes()) for v in every_vote(votes.ballot)]
     singles = [law for law, v in zip(halves, every_vote(votes.ballot), strict=True) if v.counts().sum() == 1]
     for message, chance in laws[0].items():  # records 0 and 2, each half of the time
         assert float(chance) == pytest.approx(float((singles[0][message] + singles[2][message]) / 2))
