@@ -85,16 +85,16 @@ def test_a_job_leaves_a_student_labels_a_summary_and_a_page(
 
 def test_nothing_private_is_written(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact tally is what the noise hides: it is in no file that a run leaves behind, nor are the votes."""
-    from recordwise.protocols import central
+    from recordwise.protocols.central import counts as central
 
     seen: list[np.ndarray] = []
-    total = central._Central._total
+    total = central.Central._total
 
     def spy(self: object, messages: object) -> np.ndarray:
         seen.append(total(self, messages))  # type: ignore[arg-type]
         return seen[-1]
 
-    monkeypatch.setattr(central._Central, "_total", spy)
+    monkeypatch.setattr(central.Central, "_total", spy)
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
     (counts,) = seen
     forms = [counts.astype(kind).tobytes() for kind in (np.int64, np.int32, np.float64)]
@@ -191,7 +191,19 @@ def test_amplify_prints_every_accountant_and_the_inverse(
 def test_a_plan_is_printed_before_anything_is_spent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["plan", "--num-records", "5000", "--num-classes", "5", "--epsilon", "1", "--num-queries", "20", "--votes-per-record", "1"]
+    arguments = [
+        "plan",
+        "--num-records",
+        "5000",
+        "--num-classes",
+        "5",
+        "--epsilon",
+        "1",
+        "--num-queries",
+        "20",
+        "--votes-per-record",
+        "1",
+    ]
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
     assert "->" in capsys.readouterr().out
     assert recordwise(*arguments, "--json", monkeypatch=monkeypatch) == 0

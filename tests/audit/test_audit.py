@@ -18,7 +18,9 @@ from scipy.stats import binom
 from twins import (
     AnyNumberOfShares,
     CrowdedCollision,
+    CrowdedConcatenation,
     DryFlood,
+    EagerSubset,
     ForgetfulUnaryEncoding,
     ForgottenInsider,
     HalfDeviationGaussian,
@@ -36,6 +38,7 @@ from twins import (
     SecretlyHalfScaleMatching,
     SharedNoiseLaplace,
     ThinShares,
+    WholeBudgetSeparation,
 )
 
 from recordwise.audit import audit
@@ -191,6 +194,9 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (RepeatedQuestions(**LAPLACE), {"sampled"}, 20_000),
     (ForgetfulUnaryEncoding(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (CrowdedCollision(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
+    (CrowdedConcatenation(**LAPLACE), {"exact", "sampled"}, 20_000),
+    (EagerSubset(**LAPLACE), {"exact", "sampled"}, 20_000),
+    (WholeBudgetSeparation(**LAPLACE), {"exact", "sampled"}, 60_000),
     (ThinShares(**SHARES), {"sampled"}, 20_000),
     (AnyNumberOfShares(**SHARES), {"exact", "sampled"}, 20_000),
     (ForgottenInsider(**SHARES), {"exact", "sampled"}, 60_000),

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recordwise.privacy.flood import Flood
 from recordwise.privacy.noise import (
@@ -33,16 +34,19 @@ from recordwise.protocols.distributed import DistributedLaplace, ModularSum, Sha
 from recordwise.protocols.local import (
     Answers,
     Collision,
+    Concatenation,
     LocalMechanism,
     Questions,
     RandomizedResponse,
     Respondents,
+    Separation,
+    SubsetSelection,
     UnaryEncoding,
 )
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.local.mechanism import mechanisms
-from recordwise.protocols.release import Choices, Matched, Tally
+from recordwise.protocols.release import Assigned, Choices, Matched, Tally
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Votes
 
@@ -120,6 +124,16 @@ class HalfDeviationGaussian(CentralGaussian):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecretlyHalfVarianceGaussian(CentralGaussian):
+    """States the right law and draws noise for half as many cells, as if a replaced record were only removed."""
+
+    def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Tally:
+        total = self._total(messages)
+        noisy = total + DiscreteGaussian(self.law.sigma2 / 2).sample(total.shape, noise)
+        return Tally(self.ballot, self.guarantee, noisy.astype(np.float64), self.law)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OneSidedResponse(RandomizedResponse):
     """Flips with probability 1 / (e^(epsilon/c) + 1): the 2 is missing."""
 
@@ -149,6 +163,16 @@ class RepeatedQuestions(Questions):
 
     def client(self, votes: Votes, noise: Noise) -> Respondents:
         return TalkativeRespondents(votes, self.indicator, noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsistentQuestions(RepeatedQuestions):
+    """Asks everybody all over again, and gets answers."""
+
+    def server(self, messages: Iterable[Respondents], noise: Noise) -> Assigned:
+        clients = list(messages)
+        super().server(clients, noise)
+        return super().server(clients, noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +208,82 @@ class CrowdedCollision(Collision):
             buckets=right.buckets,
             independence=right.independence,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdedConcatenation(Concatenation):
+    """Sends a query and a class, two points, with the probabilities for one."""
+
+    @cached_property
+    def channel(self) -> Channel:
+        right = super().channel
+        return CrowdedChannel(
+            domain=right.domain,
+            capacity=right.capacity,
+            epsilon=right.epsilon,
+            buckets=right.buckets,
+            independence=right.independence,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EagerSubset(SubsetSelection):
+    """Includes the record's own cell as often as twice the epsilon would allow."""
+
+    @cached_property
+    def indicator(self) -> Indicator:
+        return SubsetSelection(ballot=self.ballot, epsilon=2 * self.epsilon)._indicator(self.subset_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LopsidedSubset(SubsetSelection):
+    """Draws as many other cells whether the own one is included or not: the size of the set tells which."""
+
+    def _other_cells(self, included: NDArray[np.bool_], noise: Noise) -> NDArray[np.bool_]:
+        return super()._other_cells(np.zeros_like(included), noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeBudgetSeparation(Separation):
+    """Spends the whole epsilon on each of its two messages."""
+
+    @cached_property
+    def channels(self) -> tuple[Channel, Channel]:
+        return Separation(ballot=self.ballot, epsilon=2 * self.epsilon).channels
+
+
+class Echo:
+    """Noise that, once rewound, is handed out a second time."""
+
+    def __init__(self, noise: Any) -> None:
+        self._noise, self._heard, self._next = noise, [], None  # type: ignore[var-annotated]
+
+    def rewind(self) -> None:
+        self._next = iter(self._heard)
+
+    def __getattr__(self, name: str) -> Any:
+        """Words, or whatever stands in for a sampler."""
+
+        def draw(*asked: Any) -> Any:
+            if self._next is not None:
+                drawn = next(self._next)
+                return drawn % np.asarray(asked[0]) if name == "uniform_below" else drawn
+            self._heard.append(getattr(self._noise, name)(*asked))
+            return self._heard[-1]
+
+        return draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class EchoedSeparation(Separation):
+    """Keys and coins of the first message are used again for the second."""
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        queries, classes = self.channels
+        echo: Any = Echo(noise)
+        first = queries.randomize(votes.queries, echo)
+        echo.rewind()
+        return np.concatenate([first, classes.randomize(votes.labels, echo)], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,8 @@ class Ballot:
         A record votes for a rectangle, queries by classes. Two records of k queries and r classes differ in 2kr cells,
         unless both pairs of sides must meet: 2k - s queries and 2r - C classes at least, where these are positive.
         Every cell in which the rectangles meet takes two away. They can also stay apart, one of them being smaller:
-        together they then cover the s queries, or the C classes, once. In each variable by itself the number of cells is
-        linear between these corners, so the largest of the three is the most there is.
+        together they then cover the s queries, or the C classes, once. In each side's length by itself the number of
+        cells is linear between these corners, so the largest of the three is the most there is.
         """
         k, r = self.votes_per_record, self.labels_per_record
         if one_of(Neighbours, neighbours=neighbours) is Neighbours.ADD_REMOVE:

@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from exact_laws import Law, every_vote, exact_law
 from hypothesis import given
 from hypothesis import strategies as st
-from local_coins import Law, every_vote, exact_law
 
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.noise import SeededNoise, SystemNoise
@@ -58,7 +58,7 @@ def outcomes(channel: Channel, points: tuple[int, ...]) -> tuple[np.ndarray, np.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SmallField, "draw", lambda family, *_: np.zeros((1, family.independence), np.int64))
             patch.setattr(SmallField, "apply", lambda _, keys, at: at)
-            return exact_law(lambda: int(channel.randomize(np.array([hits]), None)[0, -1]))  # type: ignore[arg-type]
+            return exact_law(lambda walk: int(channel.randomize(np.array([hits]), walk)[0, -1]))
 
     family = channel.family
     keys = np.array(list(itertools.product(range(family.prime), repeat=family.independence)))
@@ -143,7 +143,7 @@ def test_bit_messages_are_exactly_unbiased(kind: type[LocalMechanism], epsilon: 
     ballot = Ballot(num_queries=2, num_classes=2)
     mechanism = kind(ballot=ballot, epsilon=Fraction(epsilon))
     for votes in every_vote(ballot):
-        law = exact_law(lambda votes=votes: mechanism.randomize(votes, None).tobytes())  # type: ignore[misc]
+        law = exact_law(lambda walk, votes=votes: mechanism.randomize(votes, walk).tobytes())
         chances = np.array([float(chance) for chance in law.values()])
         estimates = np.array([mechanism.estimate(np.frombuffer(m, np.uint8)[None], Engine.NUMPY).ravel() for m in law])
         truth = votes.counts().ravel()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_coins import Law, every_vote, exact_law, largest_ratio
+from exact_laws import Law, every_vote, exact_law, largest_ratio
 from scipy.stats import binomtest
 
 from recordwise.device import Task
@@ -58,8 +58,8 @@ def transcripts(
 ) -> Law:
     """The exact law of all answers, each asked about what follows from those before."""
 
-    def run() -> tuple[bool, ...]:
-        respondents, said = kind(votes, indicator, None), ()  # type: ignore[arg-type]
+    def run(walk: Any) -> tuple[bool, ...]:
+        respondents, said = kind(votes, indicator, walk), ()
         for row in order:
             said += (bool(respondents.answer(np.array([row]), questions_after(said, ballot), NOW)[0]),)
         return said
@@ -116,8 +116,8 @@ def test_three_records_of_which_any_may_abstain_pay_epsilon_in_any_order() -> No
             for turn, row in enumerate(order):
                 question = questions_after(said[:turn], TWO)
                 one = exact_law(
-                    lambda row=row, question=question: bool(
-                        Respondents(votes[row], indicator, None).answer(NOW, question, NOW)[0]  # type: ignore[arg-type]
+                    lambda walk, row=row, question=question: bool(
+                        Respondents(votes[row], indicator, walk).answer(NOW, question, NOW)[0]
                     )
                 )
                 alone *= one[said[turn]]
@@ -134,8 +134,8 @@ def test_a_record_says_the_truth_at_the_exact_odds_and_tosses_a_fair_coin_when_i
         for inside in product([False, True], repeat=4):
             question = np.array(inside).reshape(1, 2, 2)
             law = exact_law(
-                lambda votes=votes, question=question: bool(
-                    Respondents(votes, indicator, None).answer(NOW, question, NOW)[0]  # type: ignore[arg-type]
+                lambda walk, votes=votes, question=question: bool(
+                    Respondents(votes, indicator, walk).answer(NOW, question, NOW)[0]
                 )
             )
             wanted = Fraction(1, 2) if cell == NOBODY else hit if inside[cell] else 1 - hit

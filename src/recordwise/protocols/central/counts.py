@@ -54,12 +54,15 @@ class Central(Protocol[ExactCounts]):
         return ExactCounts(votes.counts())
 
     def server(self, messages: Iterable[ExactCounts], noise: Noise) -> Release:
+        return self.protect(self._total(messages), replace(self.guarantee, private=noise.private), noise)
+
+    def _total(self, messages: Iterable[ExactCounts]) -> Ints:
         total = np.zeros((self.ballot.num_queries, self.ballot.num_classes), dtype=np.int64)
         for message in messages:
             if message.counts.shape != total.shape:
                 raise ProtocolFault(f"counts must have shape {total.shape}, got {message.counts.shape}")
             total += message.counts
-        return self.protect(total, replace(self.guarantee, private=noise.private), noise)
+        return total
 
     def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
         return self.protect(counts, replace(self.guarantee, private=False), noise)
