@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.federation.coordinator import Company, FederatedDistiller
+from recordwise.federation.company import Company
+from recordwise.federation.coordinator import FederatedDistiller
 from recordwise.federation.exchange import InProcess, Node
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.policy import Policy
@@ -37,19 +38,19 @@ def blobs(count: int, *path: str) -> tuple[NDArray[np.float64], NDArray[np.str_]
     return centres[numbers] + rng.normal(size=(count, 4)), np.array(CLASSES)[numbers]
 
 
-Tamper = Callable[[str, int, bytes], Iterable[bytes]]  # (stage, node, reply) -> what arrives
+Tamper = Callable[[str, str, bytes], Iterable[bytes]]  # (stage, node, reply) -> what arrives
 
 
 class Tampered(InProcess):
     """An exchange in which replies are lost, doubled or altered; it keeps what went each way."""
 
-    def __init__(self, nodes: Mapping[int, Node], tamper: Tamper | None = None) -> None:
+    def __init__(self, nodes: Mapping[str, Node], tamper: Tamper | None = None) -> None:
         super().__init__(nodes)
         self.tamper = tamper or (lambda stage, node, reply: [reply])
-        self.requests: list[tuple[str, int, bytes]] = []
-        self.replies: list[tuple[str, int, bytes]] = []
+        self.requests: list[tuple[str, str, bytes]] = []
+        self.replies: list[tuple[str, str, bytes]] = []
 
-    def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
+    def ask(self, stage: str, requests: Mapping[str, bytes], timeout: float) -> Iterable[tuple[str, bytes]]:
         self.requests += [(stage, node, request) for node, request in requests.items()]
         for node, reply in super().ask(stage, requests, timeout):
             for arrived in self.tamper(stage, node, reply):
@@ -68,6 +69,8 @@ class World:
     threshold: int = 2
     by_class: bool = False  # one class per silo instead of a mixture
     cap: float = 10 * LOUD
+    colluding: int = 0
+    attempts: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,6 +96,7 @@ class World:
             "trust": self.trust,
             "peers": self.roster,
             "shuffler": self.mixer,
+            "colluding": self.colluding,
             "always": True,
             **self.policy,
             **policy,
@@ -103,21 +107,23 @@ class World:
         rules = self.rules(**policy)
         return Silo(name, self.identities[name], self.folder / name, rules, lambda: self.records[name])
 
-    def nodes(self, **policies: Mapping[str, Any]) -> dict[int, Node]:
-        nodes: dict[int, Node] = {
-            number: self.silo(name, **policies.get(name, {})) for number, name in enumerate(self.names, start=1)
-        }
-        nodes[9] = ShufflerNode("mixer", self.identities["mixer"], self.mixer_key, self.folder / "mixer", self.roster)
+    def nodes(self, **policies: Mapping[str, Any]) -> dict[str, Node]:
+        nodes: dict[str, Node] = {name: self.silo(name, **policies.get(name, {})) for name in self.names}
+        nodes["mixer"] = ShufflerNode(
+            "mixer", self.identities["mixer"], self.mixer_key, self.folder / "mixer", self.roster
+        )
         return nodes
 
     def company(self, **changes: Any) -> Company:
         total = len(self.names) * PER_SILO
-        least = self.threshold * PER_SILO
+        least = (self.threshold - self.colluding) * PER_SILO
         return Company(
             **{
                 "roster": self.roster,
                 "threshold": self.threshold,
                 "records": (least, total),
+                "colluding": self.colluding,
+                "attempts": self.attempts,
                 "shuffler": self.mixer,
                 "timeout": 5.0,
                 "patience": 0.0,
@@ -149,6 +155,10 @@ class World:
     def fit(self, exchange: InProcess | None = None, **settings: Any) -> FederatedDistiller:
         return self.coordinator(**settings).fit_silos(self.pool, self.company(), exchange or Tampered(self.nodes()))
 
+    def fit_records(self, records: tuple[int, int]) -> FederatedDistiller:
+        """A run whose plan speaks of other numbers of records than there are."""
+        return self.coordinator().fit_silos(self.pool, self.company(records=records), Tampered(self.nodes()))
+
     def pooled(self, fitted: FederatedDistiller, number: int, names: Iterable[str] | None = None) -> NDArray[np.int64]:
         """The exact tally of a round, computed in one place from the pooled records."""
         from recordwise.encoders import encode
@@ -159,7 +169,7 @@ class World:
         held = [self.records[name] for name in (names or self.names)]
         samples = np.concatenate([part.samples for part in held])
         labels = np.concatenate([part.labels for part in held])
-        numbers = class_numbers(labels, CLASSES, one.release.ballot)
+        numbers, _ = class_numbers(labels, CLASSES, one.release.ballot)
         return cast_votes(
             encode(fitted.encoder_, samples),
             numbers,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,72 +12,23 @@ from recordwise.checkpoint import write_whole
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import fingerprint
-from recordwise.errors import InvalidInput, ProtocolFault, whole
+from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import carried
+from recordwise.federation.company import Company
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.gathering import Gathering
 from recordwise.federation.identity import kept_key
+from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
 from recordwise.privacy.guarantee import Trust
-from recordwise.protocols.distributed import DistributedLaplace
+from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.terms import MULTI_MESSAGE, QUESTIONS, Terms
+from recordwise.protocols.terms import Terms
 from recordwise.queries import Queries
 from recordwise.tally import Release
 from recordwise.till import Till
 from recordwise.votes import Ballot
-
-
-@dataclass(frozen=True, kw_only=True)
-class Company:
-    """Whom a coordinator asks. Public.
-
-    Attributes:
-      roster: The silos' names and public identities.
-      threshold: Without so many answers nothing is released.
-      colluding: How many silos may work against the others (distributed trust).
-      records: At least and at most so many records do all silos hold together, as far as is public.
-      shuffler: Name, identity and sealing key of the shuffler (shuffle trust).
-      timeout: Seconds to wait for an answer.
-      patience: Seconds to wait for silos to appear and to accept the plan.
-    """
-
-    roster: Mapping[str, bytes]
-    threshold: int
-    records: tuple[int, int]
-    colluding: int = 0
-    shuffler: tuple[str, bytes, bytes] | None = None
-    timeout: float = 300.0
-    patience: float = 600.0
-
-    def __post_init__(self) -> None:
-        least, most = self.records
-        whole(least_records=least, most_records=most)
-        if not least <= most:
-            raise InvalidInput(f"records must be (at least, at most), got {self.records}")
-
-    def protocols(self, terms: Terms, ballot: Ballot) -> tuple[Protocol[Any], ...]:
-        """The protocols of `terms`, for silos of which some may vanish."""
-        least, most = self.records
-        if terms.mechanism == QUESTIONS:
-            raise InvalidInput("mechanism must send one message per record: questions in waves are not carried yet")
-        if terms.trust is Trust.SHUFFLE:
-            if terms.mechanism == MULTI_MESSAGE:
-                raise InvalidInput("mechanism must send one message per record to be shuffled between silos")
-            share = {"epsilon": terms.epsilon / terms.rounds, "delta": terms.delta / terms.rounds, "senders": least}
-            one = ShuffleSingle(ballot=ballot, mechanism=terms.mechanism, **share)  # type: ignore[arg-type]
-            return (replace(one, mechanism=one.local.name),) * terms.rounds  # silos need not choose again
-        made = terms.protocols(ballot, most)
-        if terms.trust is not Trust.DISTRIBUTED:
-            return made
-        honest = self.threshold - self.colluding
-        return tuple(
-            replace(one, survivors=honest, parties=len(self.roster), largest_count=most)
-            for one in made
-            if isinstance(one, DistributedLaplace)
-        )
 
 
 class FederatedDistiller(PrivateDistiller):
@@ -100,34 +49,22 @@ class FederatedDistiller(PrivateDistiller):
         self._samples(pool, reset=True)
         self._company, self.classes_ = company, np.asarray(self.classes)
         noise, folder = self._noise(), Path(self.run_dir)
+        held = hold(keys_beside(folder))
         gathering: Gathering | None = None
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
             nonlocal gathering
             if gathering is None:
                 gathering = self._publish(folder, pool, queries, protocol, exchange)
-            attempt = _attempts(folder, number)
-            ask = Ask(
-                plan=gathering.plan.digest,
-                run=gathering.plan.run,
-                round=number,
-                queries=queries.vectors,
-                attempt=attempt,
-            )
             try:
-                return gathering.release(ask, noise)
-            except ProtocolFault:
-                # Masked vectors of a sum that failed may have left, and must never be part of another sum.
-                if protocol.guarantee.trust is Trust.DISTRIBUTED:
-                    write_whole(folder / f"attempt-{number}", str(attempt + 1).encode())
-                raise
+                return _release(gathering, folder, number, queries, noise)
             finally:
                 self.faults_ = list(gathering.faults)
 
         try:
             return self._distil(pool, gather, num_records=company.records[1], noise=noise)
         finally:
-            del self._company
+            del self._company, held
 
     def _protocols(self, terms: Terms, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
         return self._company.protocols(terms, ballot)
@@ -135,16 +72,18 @@ class FederatedDistiller(PrivateDistiller):
     def _publish(
         self, folder: Path, pool: Samples, queries: Queries, protocol: Protocol[Any], exchange: Exchange
     ) -> Gathering:
-        counts_key = kept_key(folder / "counts.key", masks.fresh_key())
-        server_key = kept_key(folder / "server.key", masks.fresh_key())
+        counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
+        server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
         company = self._company
         plan = Plan(
             run=json.loads((folder / "run.json").read_text())["run"],
             rounds=self.rounds,
+            attempts=company.attempts if protocol.guarantee.trust is Trust.DISTRIBUTED else 1,
             protocol=protocol,
             classes=tuple(self.classes_.tolist()),
             pool=fingerprint(pool),
             encoder=carried.to_bytes(self.encoder_),
+            dim=queries.vectors.shape[1],
             metric=queries.metric,
             max_distance=self.max_distance,
             roster=company.roster,
@@ -166,6 +105,29 @@ class FederatedDistiller(PrivateDistiller):
         return gathering
 
 
-def _attempts(folder: Path, number: int) -> int:
-    place = folder / f"attempt-{number}"
-    return int(place.read_text()) if place.exists() else 1
+def keys_beside(folder: Path) -> Path:
+    """Where a run's private keys lie: not in its folder, which is there to be passed on."""
+    return folder.with_name(folder.name + ".keys")
+
+
+def _release(gathering: Gathering, folder: Path, number: int, queries: Queries, noise: Noise) -> Release:
+    """One round; a secure sum that some silo made fail is tried again without it, as often as the plan allows."""
+    plan, place = gathering.plan, folder / f"attempt-{number}"
+    while True:
+        attempt = int(place.read_text()) if place.exists() else 1
+        if attempt > plan.attempts:
+            raise ProtocolFault(
+                f"round {number} was attempted {plan.attempts} time(s), which is all that silos approved; start a new "
+                f"run; {'; '.join(gathering.faults[-3:])}"
+            )
+        blamed = len(gathering.culprits)
+        ask = Ask(plan=plan.digest, run=plan.run, round=number, queries=queries.vectors, attempt=attempt)
+        try:
+            return gathering.release(ask, noise)
+        except ProtocolFault:
+            if plan.trust is not Trust.DISTRIBUTED:
+                raise
+            # Masked vectors of a sum that failed may have left, and must never be part of another sum.
+            write_whole(place, str(attempt + 1).encode())
+            if len(gathering.culprits) == blamed or attempt == plan.attempts:
+                raise
