@@ -40,19 +40,20 @@ def folder(tmp_path: Path) -> Path:
 def plan_of(encoder: str) -> tuple[Plan, object, np.ndarray]:
     pool, _ = blobs(60, "pool")
     fitted = encoder_from(encoder, pool, seed=0).fit(pool)
+    width = fitted.transform(pool[:1]).shape[1]
     ballot = Ballot(num_queries=6, num_classes=3, votes_per_record=2)
     plan = Plan(
         run="scale",
         rounds=1,
         protocol=CentralLaplace(ballot=ballot, epsilon=Fraction(1)),
         classes=CLASSES,
-        pool="",
+        pool="pool",
         encoder=carried.to_bytes(fitted),
         metric=Metric.EUCLIDEAN,
+        dim=width,
         roster={"north": bytes(32)},
         threshold=1,
     )
-    width = fitted.transform(pool[:1]).shape[1]
     return plan, fitted, stream(0, "queries").normal(size=(6, width)).astype(np.float32)
 
 

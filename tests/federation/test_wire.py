@@ -120,11 +120,11 @@ def test_a_silo_killed_in_the_middle_comes_back_and_is_counted(wire: Wire) -> No
 
 def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(wire: Wire) -> None:
     wire.signal("west", signal.SIGSTOP)  # as slow as can be
-    slow = wire.coordinator("slow", rounds=1, timeout=8, patience=1)
+    slow = wire.coordinator("slow", rounds=1, timeout=8, patience=20)
     log = wire.run(slow)
     assert_rounds_are_pooled(wire, slow, 1, log, ("north", "south"))
     wire.signal("south", signal.SIGSTOP)
-    few = wire.coordinator("few", rounds=1, timeout=5, patience=1)
+    few = wire.coordinator("few", rounds=1, timeout=5, patience=20)
     log = wire.run(few)
     assert "2 silos must accept the plan" in log
     assert releases(few) == []
@@ -132,7 +132,7 @@ def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(wire: Wire) 
         wire.signal(name, signal.SIGCONT)
     settings = few / "coordinator.toml"
     settings.write_text(
-        settings.read_text().replace("patience = 1", "patience = 240").replace("timeout = 5", "timeout = 60")
+        settings.read_text().replace("patience = 20", "patience = 240").replace("timeout = 5", "timeout = 60")
     )
     again = wire.run(few)
     assert_rounds_are_pooled(wire, few, 1, again)

@@ -16,7 +16,7 @@ log = logging.getLogger("recordwise.federation")
 
 DIAL = 10.0  # seconds to connect and to see the coordinator's certificate
 FRAME = 120.0  # seconds for the rest of a frame that has begun, either way
-SOONEST, LATEST = 0.25, 8.0  # seconds until a line that broke is dialled again; doubled each time
+SOONEST, LATEST = 0.25, 3.0  # seconds until a line that broke is dialled again; doubled each time
 
 
 def stay_on_line(node: Node, address: tuple[str, int], context: ssl.SSLContext) -> NoReturn:

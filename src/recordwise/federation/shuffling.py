@@ -15,12 +15,14 @@ from pathlib import Path
 from recordwise.checkpoint import write_whole
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.forms import frame, one_line, unframe
-from recordwise.federation.identity import open_sealed
+from recordwise.federation.identity import open_sealed, public_identity
 from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.refusals import refusal
 from recordwise.federation.replies import Reply, digest_of
+from recordwise.federation.secure_sum import masks
 from recordwise.federation.silo import ACCEPTED, log, purpose
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.shuffle.sealing import OVERHEAD
@@ -55,12 +57,15 @@ class ShufflerNode:
         try:
             return replace(about, body=self.answer(stage, request)).signed(self._identity)
         except Exception as error:
-            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, error)
+            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
             return replace(about, refused=refusal(error)).signed(self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
         if stage == "plan":
             plan = Plan.from_bytes(request)
+            own = (self.name, public_identity(self._identity), masks.public_key(self._key))
+            if plan.trust is not Trust.SHUFFLE or plan.shuffler != own:
+                raise ProtocolFault("a plan must be for shuffle trust and name this shuffler, this one does not")
             place = self._place("plans", plan.run)
             if place.exists() and place.read_bytes() != request:
                 raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")

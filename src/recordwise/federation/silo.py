@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from recordwise.checkpoint import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation import carried
-from recordwise.federation.forms import array_bytes, frame, text, unframe
+from recordwise.federation.forms import array_bytes, frame, one_line, text, unframe
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
 from recordwise.federation.locks import hold
@@ -86,7 +86,7 @@ class Silo:
         try:
             return replace(about, body=self.answer(stage, request)).signed(self._identity)
         except Exception as error:
-            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, error)
+            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
             return replace(about, refused=refusal(error)).signed(self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
