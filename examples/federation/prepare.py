@@ -1,7 +1,7 @@
 """Three hospitals and a coordinator, from scikit-learn's digits: python examples/federation/prepare.py fed
 
 Makes what `recordwise coordinator init` and `recordwise silo init` make, fills in the settings, and prints what to type
-in three terminals. docs/federation.md walks through it. Each silo gets digits of its own; the pool is unlabelled.
+in two terminals. docs/federation.md walks through it. Each silo gets digits of its own; the pool is unlabelled.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from recordwise.federation.certificates import make_certificates, make_node_key
-from recordwise.federation.identity import identity_key, kept_key, public_identity
+from recordwise.federation.hub import register
+from recordwise.federation.nodes import new_party
 from recordwise.randomness import seeded
 
 SILOS = ("north", "south", "west")
@@ -39,7 +39,7 @@ num_queries = 40
 rounds = 1
 
 [federation]
-threshold = 2
+threshold = 3
 records = [600, 900]
 
 [federation.silos]
@@ -67,12 +67,9 @@ def prepare(folder: Path) -> None:
     order = seeded(0, "federation").permutation(len(digits.data))
     pool, test, *held = np.split(order, [600, 897, 1197, 1497])
     hub = folder / "hub"
-    make_certificates(hub, ["127.0.0.1", "localhost"])
-    silos = ""
-    for name in SILOS:
-        (folder / name).mkdir()
-        make_node_key(folder / name)
-        silos += f'{name} = "{public_identity(kept_key(folder / name / "identity.key", identity_key())).hex()}"\n'
+    new_party(hub, "coordinator.crt")
+    silos = "".join(f'{name} = "{new_party(folder / name, "node.crt").hex()}"\n' for name in SILOS)
+    register(hub, [folder / name / "node.crt" for name in SILOS])
     for name, rows in zip(SILOS, held, strict=True):
         np.savez(folder / name / "records.npz", samples=digits.data[rows], labels=digits.target[rows])
         (folder / name / "silo.toml").write_text(SILO.format(name=name, silos=silos))
@@ -84,13 +81,10 @@ def prepare(folder: Path) -> None:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "fed")
     prepare(folder)
-    keys = " ".join(str(folder / name / "node.pub") for name in SILOS)
-    print(f"# terminal 1: the coordinator's SuperLink\nrecordwise coordinator start {folder}/hub\n")
-    print("# terminal 2: the silos (on machines of their own in real life)")
+    print("# terminal 1: the silos (on machines of their own in real life)")
     for name in SILOS:
-        print(f"recordwise silo start {folder}/{name} --address {ADDRESS} --certificate {folder}/hub/ca.crt &")
-    print(f"\n# terminal 3: let them in, and run\nrecordwise coordinator register {folder}/hub {keys}")
-    print(f"recordwise coordinator run {folder}/hub")
+        print(f"recordwise silo run {folder}/{name} --address {ADDRESS} --certificate {folder}/hub/coordinator.crt &")
+    print(f"\n# terminal 2: the run\nrecordwise coordinator run {folder}/hub")
 
 
 if __name__ == "__main__":

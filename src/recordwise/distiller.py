@@ -176,9 +176,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         refuse_fitted_steps()
-        noise, terms = self._noise(), self._terms()
+        noise, terms = self.noise_source(), self.terms()
         X = self._samples(X, reset=True)
-        schema, pool = self._read_pool(X_public)
+        schema, pool = self.read_pool(X_public)
         schema.check_form(X)
         if not len(X) and terms.neighbours is Neighbours.REPLACE:
             raise InvalidInput("X must hold at least one sample, got 0")
@@ -214,7 +214,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit_with(self, voters: Voters, pool: Samples, design: Design, account: Account, classes: NDArray[Any]) -> Self:
         """Run the pipeline with records that lie wherever `voters` finds them."""
         self.classes_, self.schema_ = classes, design.schema
-        self.guarantee_ = account.guarantee(self._terms().guarantee(design.protocols))
+        self.guarantee_ = account.guarantee(self.terms().guarantee(design.protocols))
         self.rounds_: list[Round] = []
         return self.take(
             distil(pool, design, voters, account, progress=self.progress, on_round=self.rounds_.append), pool
@@ -266,7 +266,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Args:
           protocols: How each round is protected, where others decide on it; None is by the terms.
         """
-        terms = self._terms()
+        terms = self.terms()
         self._refuse_mistakes()
         if protocols is None:
             ballot = self.ballot(pool, classes, num_records=num_records)
@@ -292,7 +292,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def ballot(self, pool: Samples, classes: NDArray[Any], *, num_records: int) -> Ballot:
         """What records may vote for."""
         return Ballot(
-            num_queries=self._num_queries(self._terms(), num_records, len(pool), len(classes)),
+            num_queries=self._num_queries(self.terms(), num_records, len(pool), len(classes)),
             num_classes=len(classes),
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
@@ -310,7 +310,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if design.num_records is not None:
             facts["records"] = design.num_records
         return Account.open(
-            self._terms(),
+            self.terms(),
             folder=self._folder(pool, facts),
             noise=noise,
             ledger=self.ledger,
@@ -334,7 +334,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
         student_from(self.student, seed=self.random_state)
 
-    def _read_pool(self, X_public: Samples) -> tuple[Schema, Samples]:
+    def read_pool(self, X_public: Samples) -> tuple[Schema, Samples]:
         """The schema, which the pool fixes unless one is given, and the pool as it reads it."""
         schema = Schema.of(X_public) if self.schema is None else Schema.given(self.schema)
         pool = schema.pool(X_public, "X_public")
@@ -342,7 +342,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise InvalidInput("X_public must hold at least one sample, got 0")
         return schema, pool
 
-    def _noise(self) -> Noise:
+    def noise_source(self) -> Noise:
         return SystemNoise() if self.noise is None else copy.deepcopy(self.noise)  # a second fit replays the first
 
     def _protocols(self, terms: Terms, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
@@ -353,7 +353,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise InvalidInput(f"round_epsilon must lie in (0, {float(terms.epsilon):g}], got {self.round_epsilon!r}")
         return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon),) * self.rounds
 
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
         return Terms(
             epsilon=exact(self.epsilon, "epsilon"),
             delta=exact(self.delta, "delta"),

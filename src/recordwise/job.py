@@ -119,12 +119,11 @@ class Method(Section):
     random_state: int = 0
 
 
-class JobFile(Section):
-    """One run."""
+class RunFile(Section):
+    """What a run in one place and a run over silos have in common."""
 
     name: str = ""
     out: Path | None = None
-    private: Source
     public: Source
     test: Source | None = None
     described: dict[str, Any] | Path | None = Field(default=None, alias="schema")
@@ -143,12 +142,19 @@ class JobFile(Section):
         return {**terms, **self.method.model_dump(), "encoder": opened(self.method.encoder)}
 
 
+class JobFile(RunFile):
+    """One run on records in one place."""
+
+    private: Source
+
+
 Settings = TypeVar("Settings", bound=Section)
+Run = TypeVar("Run", bound=RunFile)
 
 
 def read_job(path: str | Path) -> JobFile:
     """A job file, validated, with its paths made absolute."""
-    return _absolute(read_settings(Path(path), JobFile), Path(path).resolve())
+    return absolute(read_settings(Path(path), JobFile), Path(path).resolve())
 
 
 def read_settings(path: Path, kind: type[Settings]) -> Settings:
@@ -167,24 +173,25 @@ def read_settings(path: Path, kind: type[Settings]) -> Settings:
         raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {shown(first.get('input'))}") from fault
 
 
-def _absolute(job: JobFile, path: Path) -> JobFile:
-    def source(section: Source | None) -> Source | None:
-        return section and section.model_copy(update={"path": path.parent / section.path})
-
+def absolute(run: Run, path: Path) -> Run:
+    """The same run, with paths that are relative to its file made absolute."""
     from recordwise.encoders.spec import located
 
-    ledger = job.privacy.ledger
+    folder, ledger = path.parent, run.privacy.ledger
     if ledger is not None and "://" not in ledger:
-        ledger = str(path.parent / ledger)
-    return job.model_copy(
+        ledger = str(folder / ledger)
+    sources = {
+        name: source.model_copy(update={"path": folder / source.path})
+        for name, source in vars(run).items()
+        if isinstance(source, Source)
+    }
+    return run.model_copy(
         update={
-            "name": job.name or path.stem,
-            "out": path.parent / (job.out or Path("runs") / (job.name or path.stem)),
-            "private": source(job.private),
-            "public": source(job.public),
-            "test": source(job.test),
-            "described": path.parent / job.described if isinstance(job.described, Path) else job.described,
-            "privacy": job.privacy.model_copy(update={"ledger": ledger}),
-            "method": job.method.model_copy(update={"encoder": located(job.method.encoder, path.parent)}),
+            "name": run.name or path.stem,
+            "out": folder / (run.out or Path("runs") / (run.name or path.stem)),
+            "described": folder / run.described if isinstance(run.described, Path) else run.described,
+            "privacy": run.privacy.model_copy(update={"ledger": ledger}),
+            "method": run.method.model_copy(update={"encoder": located(run.method.encoder, folder)}),
+            **sources,
         }
     )

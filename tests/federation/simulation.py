@@ -9,12 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from flwr.simulation import run_simulation
 
 from recordwise.device import Task
-from recordwise.federation.devices import device_app, server_app
-from recordwise.protocols.local import Collision, Inbox, wire
-from recordwise.protocols.release import Tally
+from recordwise.federation.devices import simulate_devices
+from recordwise.privacy.noise import SystemNoise
+from recordwise.protocols.local import Collision, wire
 from recordwise.votes import Ballot
 
 QUERIES, CLASSES = 4, 3
@@ -32,25 +31,18 @@ def main(devices: int, out: Path) -> None:
     for number in range(devices):
         exact[number % QUERIES, number % CLASSES] += 1
     start = time.monotonic()
-
-    def done(tally: Tally, inbox: Inbox) -> None:
-        told = {
-            "messages": len(inbox),
-            "seconds": time.monotonic() - start,
-            "bytes": len(wire.pack(task.mechanism, inbox.answers[0])),
-            "message_size": task.mechanism.message_size,
-            "private": tally.guarantee.private,
-            "estimate": tally.estimate.tolist(),
-            "exact": exact.tolist(),
-        }
-        out.write_text(json.dumps(told))
-
-    run_simulation(
-        server_app=server_app(task, devices=devices, timeout=1200, done=done),
-        client_app=device_app(record_of),
-        num_supernodes=devices,
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 2}},
-    )
+    inbox = simulate_devices(task, record_of, devices=devices, timeout=1200)
+    tally = task.mechanism.server(inbox.answers, SystemNoise())
+    told = {
+        "messages": len(inbox),
+        "seconds": time.monotonic() - start,
+        "bytes": len(wire.pack(task.mechanism, inbox.answers[0])),
+        "message_size": task.mechanism.message_size,
+        "private": tally.guarantee.private,
+        "estimate": tally.estimate.tolist(),
+        "exact": exact.tolist(),
+    }
+    out.write_text(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def play(
 ) -> Played:
     """Every stage in order; `restart` makes each client from its saved state before each stage."""
     clients = {name: SumClient(session, name, key) for name, key in identities.items()}
-    server = SumServer(session)
+    server = SumServer(session, seeded=not private)
     seen: list[tuple[str, str, bytes]] = []
 
     def gather(stage: str, ask: Callable[[SumClient], bytes], whom: list[str]) -> dict[str, bytes]:

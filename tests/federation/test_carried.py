@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
+import zipfile
 from fractions import Fraction
 from typing import Any
 
@@ -55,7 +57,7 @@ def test_what_is_not_a_known_encoder_is_not_carried() -> None:
 
 def packed(told: Any, **arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez(file, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **arrays)
+    np.savez(file, told=np.frombuffer(json.dumps({"encoder": told}).encode(), dtype=np.uint8), **arrays)
     return file.getvalue()
 
 
@@ -72,8 +74,48 @@ def packed(told: Any, **arrays: Any) -> bytes:
     ],
 )
 def test_reading_an_encoder_runs_nothing_the_sender_chose(content: bytes) -> None:
-    with pytest.raises(ProtocolFault, match="an encoder must be"):
+    with pytest.raises(ProtocolFault, match=r"an (encoder|array) must be"):
         carried.from_bytes(content)
+
+
+def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two megabytes that would be four gigabytes: the archive's table of contents is enough to say no."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("told.npy", "w") as part:
+        for _ in range(40):
+            part.write(bytes(1 << 24))
+    content = file.getvalue()
+    assert len(content) < 1 << 20
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(ProtocolFault, match="must unpack to at most"):
+        carried.from_bytes(content)
+
+
+def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
+    told: Any = 1
+    for _ in range(100):
+        told = {"list": [told]}
+    with pytest.raises(ProtocolFault, match="nested at most"):
+        carried.from_bytes(packed(told))
+
+
+def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
+    """One that takes for ever on some record would tell by its silence."""
+    left = encoder_from("text", POOLS[3][1], seed=0).fit(POOLS[3][1])
+    left.words_.token_pattern = "(a+)+$"
+    with pytest.raises(ProtocolFault, match="usual pattern"):
+        carried.from_bytes(carried.to_bytes(left))
+
+
+def test_a_person_sees_what_an_encoder_runs() -> None:
+    left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
+    content = carried.to_bytes(left)
+    shown = carried.shown_as(content)
+    assert shown.startswith("Pipeline, Hog, Pca, PCA; ")
+    assert shown.endswith(f"SHA-256 {hashlib.sha256(content).hexdigest()}")
+    assert f"{len(content):,} bytes" in shown
 
 
 BALLOT = Ballot(num_queries=4, num_classes=3, votes_per_record=2)
@@ -104,5 +146,37 @@ def test_unknown_and_invalid_protocols_are_refused() -> None:
     for change in ({"epsilon": "-1"}, {"epsilon": "x"}, {"ballot": {}}, {"extra": 1}, {"neighbours": "none"}):
         with pytest.raises(ProtocolFault, match="validly described"):
             described.from_json({**told, **change})
+    for bare in (None, [], "CentralLaplace", {}):
+        with pytest.raises(ProtocolFault, match="must be one of"):
+            described.from_json(bare)
     with pytest.raises(ProtocolFault, match="must be one of"):
         described.from_json({**told, "protocol": "object"})
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": "1e1000000"},
+        {"epsilon": "9" * 81},
+        {"epsilon": "1/" + "9" * 81},
+        {"rho": "1e-1000000"},
+        {"delta": "1e-1000000"},
+        {"senders": 10**15},
+        {"parties": 10**9},
+        {"survivors": True},
+        {"largest_count": 2.0},
+        {"ballot": {"num_queries": 10**9, "num_classes": 2}},
+        {"ballot": {"num_queries": 10**5, "num_classes": 10**4}},
+        {"ballot": {"num_queries": "4", "num_classes": 3}},
+    ],
+    ids=str,
+)
+def test_numbers_that_would_take_for_ever_are_refused_before_they_are_computed_with(
+    protocol: Protocol[Any], change: dict[str, Any]
+) -> None:
+    told = described.to_json(protocol)
+    if set(change) <= set(told):
+        with pytest.raises(ProtocolFault):
+            described.from_json({**told, **change})

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 from federation.world import CLASSES, blobs
+from recordwise.data import Schema
 from recordwise.encoders import encoder_from
 from recordwise.errors import InvalidInput
 from recordwise.federation import carried
 from recordwise.federation.nodes import voters
-from recordwise.federation.plan import Plan
-from recordwise.federation.records import Records
+from recordwise.federation.plan import Ask, Plan
+from recordwise.federation.records import SiloRecords
 from recordwise.federation.scale_out import Here, OnRay, ParquetFolder
 from recordwise.federation.settings import PolicySection, SiloFile
 from recordwise.job import Source
@@ -38,32 +39,33 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(encoder: str) -> tuple[Plan, object, np.ndarray]:
+def plan_of(encoder: str) -> tuple[Plan, Ask]:
     pool, _ = blobs(60, "pool")
     fitted = encoder_from(encoder, pool, seed=0).fit(pool)
+    width = fitted.transform(pool[:1]).shape[1]
     ballot = Ballot(num_queries=6, num_classes=3, votes_per_record=2)
     plan = Plan(
         run="scale",
         rounds=1,
         protocol=CentralLaplace(ballot=ballot, epsilon=Fraction(1)),
         classes=CLASSES,
-        pool="",
+        pool="pool",
+        schema=Schema.of(pool, columns=list("abcd")),
         encoder=carried.to_bytes(fitted),
         metric=Metric.EUCLIDEAN,
+        dim=width,
         roster={"north": bytes(32)},
         threshold=1,
     )
-    width = fitted.transform(pool[:1]).shape[1]
-    return plan, fitted, seeded(0, "queries").normal(size=(6, width)).astype(np.float32)
+    queries = seeded(0, "queries").normal(size=(6, width)).astype(np.float32)
+    return plan, Ask(plan=plan.digest, run=plan.run, round=1, queries=queries)
 
 
 def test_files_vote_as_one_array_would(folder: Path) -> None:
-    plan, encoder, queries = plan_of("scaler")
-    parts = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(
-        encoder, queries, plan
-    )
+    plan, ask = plan_of("scaler")
+    parts = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(plan, ask)
     samples, labels = blobs(FILES * ROWS, "parquet")
-    whole = Records(samples, labels).votes(encoder, queries, plan)
+    whole = SiloRecords.of(samples, labels).votes(plan, ask)
     assert np.array_equal(parts.queries, whole.queries)
     assert np.array_equal(parts.labels, whole.labels)
 
@@ -75,26 +77,24 @@ def test_two_ray_workers_vote_bit_for_bit_as_one_process(
     folder: Path, encoder_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path("src").resolve()), os.environ.get("PYTHONPATH", "")]))
-    plan, encoder, queries = plan_of(encoder_name)
+    plan, ask = plan_of(encoder_name)
     told = SiloFile(
         name="north",
         workers=2,
         records=Source(path=folder, samples=list("abcd"), labels="tree"),
         policy=PolicySection(epsilon=1.0),
     )
-    here = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(
-        encoder, queries, plan
-    )
-    ray = voters(told).votes(encoder, queries, plan)
+    here = ParquetFolder(folder=folder, samples=list("abcd"), labels="tree", engine=Here()).votes(plan, ask)
+    ray = voters(told).votes(plan, ask)
     assert np.array_equal(here.queries, ray.queries)
     assert np.array_equal(here.labels, ray.labels)
     assert len(ray) == FILES * ROWS
 
 
 def test_mistakes_are_refused(tmp_path: Path) -> None:
-    plan, encoder, queries = plan_of("scaler")
+    plan, ask = plan_of("scaler")
     with pytest.raises(InvalidInput, match=r"a folder of \.parquet files"):
-        ParquetFolder(folder=tmp_path, labels="tree", engine=Here()).votes(encoder, queries, plan)
+        ParquetFolder(folder=tmp_path, labels="tree", engine=Here()).votes(plan, ask)
     with pytest.raises(InvalidInput, match="workers"):
         OnRay(workers=0)
     told = SiloFile(name="n", workers=1, records=Source(path=tmp_path), policy=PolicySection(epsilon=1.0))

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.federation.coordinator import Company, FederatedDistiller
-from recordwise.federation.exchange import InProcess, Node
+from recordwise.distiller import PrivateDistiller
+from recordwise.federation.company import Company
+from recordwise.federation.coordinator import fit_silos
+from recordwise.federation.exchange import Exchange, InProcess, Node
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.policy import Policy
-from recordwise.federation.records import Records
+from recordwise.federation.records import SiloRecords, Voters
 from recordwise.federation.secure_sum import masks
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
@@ -37,19 +39,19 @@ def blobs(count: int, *path: str) -> tuple[NDArray[np.float64], NDArray[np.str_]
     return centres[numbers] + rng.normal(size=(count, 4)), np.array(CLASSES)[numbers]
 
 
-Tamper = Callable[[str, int, bytes], Iterable[bytes]]  # (stage, node, reply) -> what arrives
+Tamper = Callable[[str, str, bytes], Iterable[bytes]]  # (stage, node, reply) -> what arrives
 
 
 class Tampered(InProcess):
     """An exchange in which replies are lost, doubled or altered; it keeps what went each way."""
 
-    def __init__(self, nodes: Mapping[int, Node], tamper: Tamper | None = None) -> None:
+    def __init__(self, nodes: Mapping[str, Node], tamper: Tamper | None = None) -> None:
         super().__init__(nodes)
         self.tamper = tamper or (lambda stage, node, reply: [reply])
-        self.requests: list[tuple[str, int, bytes]] = []
-        self.replies: list[tuple[str, int, bytes]] = []
+        self.requests: list[tuple[str, str, bytes]] = []
+        self.replies: list[tuple[str, str, bytes]] = []
 
-    def ask(self, stage: str, requests: Mapping[int, bytes], timeout: float) -> Iterable[tuple[int, bytes]]:
+    def ask(self, stage: str, requests: Mapping[str, bytes], timeout: float) -> Iterable[tuple[str, bytes]]:
         self.requests += [(stage, node, request) for node, request in requests.items()]
         for node, reply in super().ask(stage, requests, timeout):
             for arrived in self.tamper(stage, node, reply):
@@ -68,6 +70,8 @@ class World:
     threshold: int = 2
     by_class: bool = False  # one class per silo instead of a mixture
     cap: float = 10 * LOUD
+    colluding: int = 0
+    attempts: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,9 +86,8 @@ class World:
         samples, labels = blobs(len(self.names) * PER_SILO, "records")
         order = np.argsort(labels, kind="stable") if self.by_class else np.arange(len(labels))
         parts = np.split(order, len(self.names))
-        self.records = {
-            name: Records(samples[part], labels[part]) for name, part in zip(self.names, parts, strict=True)
-        }
+        self.held = {name: (samples[part], labels[part]) for name, part in zip(self.names, parts, strict=True)}
+        self.records: dict[str, Voters] = {name: SiloRecords.of(*held) for name, held in self.held.items()}
 
     def rules(self, **policy: Any) -> Policy:
         rules = {
@@ -93,6 +96,7 @@ class World:
             "trust": self.trust,
             "peers": self.roster,
             "shuffler": self.mixer,
+            "colluding": self.colluding,
             "always": True,
             **self.policy,
             **policy,
@@ -103,21 +107,23 @@ class World:
         rules = self.rules(**policy)
         return Silo(name, self.identities[name], self.folder / name, rules, lambda: self.records[name])
 
-    def nodes(self, **policies: Mapping[str, Any]) -> dict[int, Node]:
-        nodes: dict[int, Node] = {
-            number: self.silo(name, **policies.get(name, {})) for number, name in enumerate(self.names, start=1)
-        }
-        nodes[9] = ShufflerNode("mixer", self.identities["mixer"], self.mixer_key, self.folder / "mixer", self.roster)
+    def nodes(self, **policies: Mapping[str, Any]) -> dict[str, Node]:
+        nodes: dict[str, Node] = {name: self.silo(name, **policies.get(name, {})) for name in self.names}
+        nodes["mixer"] = ShufflerNode(
+            "mixer", self.identities["mixer"], self.mixer_key, self.folder / "mixer", self.roster
+        )
         return nodes
 
     def company(self, **changes: Any) -> Company:
         total = len(self.names) * PER_SILO
-        least = self.threshold * PER_SILO
+        least = (self.threshold - self.colluding) * PER_SILO
         return Company(
             **{
                 "roster": self.roster,
                 "threshold": self.threshold,
                 "records": (least, total),
+                "colluding": self.colluding,
+                "attempts": self.attempts,
                 "shuffler": self.mixer,
                 "timeout": 5.0,
                 "patience": 0.0,
@@ -125,11 +131,11 @@ class World:
             }
         )
 
-    def coordinator(self, **settings: Any) -> FederatedDistiller:
+    def coordinator(self, **settings: Any) -> PrivateDistiller:
         place = self.folder / "ledger.sqlite"
         delta = 1e-3 if self.trust is Trust.SHUFFLE else 0.0
         Ledger.open(place).open_budget("all", epsilon=10 * LOUD, delta=delta)
-        return FederatedDistiller(
+        return PrivateDistiller(
             **{
                 "epsilon": self.epsilon,
                 "delta": delta,
@@ -146,23 +152,33 @@ class World:
             }
         )
 
-    def fit(self, exchange: InProcess | None = None, **settings: Any) -> FederatedDistiller:
-        return self.coordinator(**settings).fit_silos(self.pool, self.company(), exchange or Tampered(self.nodes()))
+    def fit(self, exchange: InProcess | None = None, **settings: Any) -> PrivateDistiller:
+        return self.fit_with(exchange or Tampered(self.nodes()), self.company(), **settings)
 
-    def pooled(self, fitted: FederatedDistiller, number: int, names: Iterable[str] | None = None) -> NDArray[np.int64]:
+    def fit_with(self, exchange: Exchange, company: Company, **settings: Any) -> PrivateDistiller:
+        """A run over this exchange; `faults_` of what it gives are the answers that did not count."""
+        faults: list[str] = []
+        fitted = fit_silos(self.coordinator(**settings), self.pool, company, exchange, on_fault=faults.append)
+        fitted.faults_ = faults  # type: ignore[attr-defined]
+        return fitted
+
+    def fit_records(self, records: tuple[int, int]) -> PrivateDistiller:
+        """A run whose plan speaks of other numbers of records than there are."""
+        return self.fit_with(Tampered(self.nodes()), self.company(records=records))
+
+    def pooled(self, fitted: PrivateDistiller, number: int, names: Iterable[str] | None = None) -> NDArray[np.int64]:
         """The exact tally of a round, computed in one place from the pooled records."""
         from recordwise.encoders import encode
-        from recordwise.federation.records import class_numbers
+        from recordwise.records import read_labels
         from recordwise.votes import cast_votes
 
         one = fitted.rounds_[number - 1]
-        held = [self.records[name] for name in (names or self.names)]
-        samples = np.concatenate([part.samples for part in held])
-        labels = np.concatenate([part.labels for part in held])
-        numbers = class_numbers(labels, CLASSES, one.release.ballot)
+        held = [self.held[name] for name in (names or self.names)]
+        samples = np.concatenate([part[0] for part in held])
+        numbers, _ = read_labels(np.concatenate([part[1] for part in held]), CLASSES, 1)
         return cast_votes(
             encode(fitted.encoder_, samples),
-            numbers,
+            numbers[:, 0],
             one.queries.vectors,
             one.release.ballot,
             metric=one.queries.metric,

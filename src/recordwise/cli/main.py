@@ -9,11 +9,11 @@ import typer
 
 from recordwise import __version__
 from recordwise.cli.auditing import audit
+from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
 from recordwise.cli.planning import amplify, plan
 from recordwise.cli.running import demo, report, run
 from recordwise.errors import RecordwiseError
-from recordwise.federation.cli import install as install_federation
 
 app = typer.Typer(
     name="recordwise",

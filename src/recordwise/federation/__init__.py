@@ -1,1 +1,1 @@
-"""Silos and devices on Flower: the same protocols between machines that do not trust each other."""
+"""Silos and devices: the same protocols between machines that do not trust each other."""

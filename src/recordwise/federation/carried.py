@@ -1,21 +1,26 @@
 """An encoder as bytes that hold numbers and names, never code: reading it runs nothing the sender chose.
 
 A pickled encoder would let a coordinator run anything on a silo's machine. Here an encoder is the name of a class that
-both sides have installed, out of a short list, and the values of its attributes.
+both sides have installed, out of a short list, and the values of its attributes. How large it is unpacked is known, and
+bounded, before anything is unpacked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import zipfile
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.errors import InvalidInput, ProtocolFault, shown
+from recordwise.federation.forms import array_from, json_object
 
+MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH = 1 << 28, 10_000, 32
 CLASSES = frozenset(
     {
         "recordwise.encoders.exact.ExactLinear",
@@ -39,12 +44,14 @@ CLASSES = frozenset(
         "sklearn.preprocessing._data.StandardScaler",
     }
 )
+# What an encoder of text must leave as it is: another pattern could take for ever on some record, which would tell.
+FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": None, "preprocessor": None}
 
 
 def to_bytes(encoder: Any) -> bytes:
     """An encoder as data."""
     arrays: list[NDArray[Any]] = []
-    told = json.dumps(_told(encoder, arrays))
+    told = json.dumps({"encoder": _told(encoder, arrays)})
     file = io.BytesIO()
     named = {f"array-{number}": array for number, array in enumerate(arrays)}
     np.savez_compressed(file, told=np.frombuffer(told.encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
@@ -53,14 +60,43 @@ def to_bytes(encoder: Any) -> bytes:
 
 def from_bytes(content: bytes) -> Any:
     """The encoder that `to_bytes` wrote."""
+    told, arrays = _unpacked(content)
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        return _built(json.loads(arrays["told"].tobytes()), arrays)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise ProtocolFault(f"an encoder must be carried as plain data, this one is not: {error}") from error
+        return _built(told, arrays, MOST_DEPTH)
+    except ProtocolFault:
+        raise
+    except Exception as error:  # whatever a class of the list makes of values it did not expect
+        raise ProtocolFault("an encoder must be carried as plain data, this one is not") from error
+
+
+def shown_as(content: bytes) -> str:
+    """What a person reads about an encoder: what it runs, how large it is, and its SHA-256."""
+    told, arrays = _unpacked(content)
+    names: list[str] = []
+    _collect(told, names, MOST_DEPTH)
+    numbers = sum(array.size for name, array in arrays.items() if name != "told")
+    runs = ", ".join(dict.fromkeys(name.rpartition(".")[2].lstrip("_") for name in names)) or "nothing"
+    return f"{runs}; {numbers:,} numbers, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
+
+
+def _unpacked(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            entries = file.infolist()
+            size = sum(entry.file_size for entry in entries)
+            if len(entries) > MOST_ENTRIES or size > MOST_UNPACKED:
+                raise ProtocolFault(
+                    f"an encoder must unpack to at most {MOST_UNPACKED:,} bytes in {MOST_ENTRIES:,} parts, this one "
+                    f"has {size:,} in {len(entries):,}"
+                )
+            # A part gives no more bytes than it announced, whatever it holds.
+            parts = {entry.filename.removesuffix(".npy"): file.read(entry) for entry in entries}
+        arrays = {name: array_from(part) for name, part in parts.items()}
+        return json_object(arrays["told"].tobytes())["encoder"], arrays
+    except ProtocolFault:
+        raise
+    except Exception as error:  # a damaged archive fails in as many ways as there are formats in it
+        raise ProtocolFault("an encoder must be an archive of plain arrays, this one is not") from error
 
 
 def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -86,25 +122,40 @@ def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
     )
 
 
-def _built(told: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+def _built(told: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
     if not isinstance(told, dict):
         return told
+    if not depth:
+        raise ProtocolFault(f"an encoder must be nested at most {MOST_DEPTH} deep, this one is deeper")
     match told:
         case {"scalar": item, "dtype": dtype}:
             return np.dtype(dtype).type(item)
         case {"array": name}:
             return arrays[name]
         case {"list": items}:
-            return [_built(item, arrays) for item in items]
+            return [_built(item, arrays, depth - 1) for item in items]
         case {"tuple": items}:
-            return tuple(_built(item, arrays) for item in items)
+            return tuple(_built(item, arrays, depth - 1) for item in items)
         case {"dict": items}:
-            return {key: _built(item, arrays) for key, item in items.items()}
+            return {key: _built(item, arrays, depth - 1) for key, item in items.items()}
         case {"type": dtype}:
             return np.dtype(dtype).type
         case {"class": name, "state": state} if name in CLASSES:
+            if any(key in state and state[key] != value for key, value in FIXED.items()):
+                raise ProtocolFault(f"an encoder of text must read words by the usual pattern, this {name} does not")
             module, _, kind = name.rpartition(".")
             made = object.__new__(getattr(import_module(module), kind))
-            made.__dict__.update({key: _built(item, arrays) for key, item in state.items()})
+            made.__dict__.update({key: _built(item, arrays, depth - 1) for key, item in state.items()})
             return made
-    raise ProtocolFault(f"an encoder must be made of known classes, got {str(told)[:80]}")
+    raise ProtocolFault(f"an encoder must be made of known classes, got {shown(told)}")
+
+
+def _collect(told: Any, names: list[str], depth: int) -> None:
+    """The names of the classes, from the outside in; only those of the list, so that they can be printed."""
+    if isinstance(told, dict) and depth:
+        if told.get("class") in CLASSES:
+            names.append(told["class"])
+        told = list(told.values())
+    if isinstance(told, list) and depth:
+        for item in told:
+            _collect(item, names, depth - 1)

@@ -1,96 +1,97 @@
-"""Certificates and keys for a federation's own network: a small authority for the coordinator, a key for each node.
+"""A party's certificate is its identity: made from its Ed25519 key alone, and always the same bytes.
 
-An organisation with an authority of its own uses that; these are for who has none. P-384 keys throughout.
+There is no authority. A party trusts exactly the certificates it was handed: a name, a date or a signature by somebody
+else adds nothing, so certificates hold none of them that matter and never expire. Whoever lacks the private key of a
+registered certificate does not get through the handshake.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import os
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+import hashlib
+import ssl
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import recordwise.extras.federation  # noqa: F401
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA384
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from recordwise.errors import InvalidInput
 
-VALID = timedelta(days=365)
+FROM, UNTIL = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # RFC 5280: no end
+MOST_BYTES = 4096
 
 
-def make_certificates(folder: Path, hosts: Sequence[str]) -> None:
-    """ca.crt, server.pem and server.key, for a SuperLink reached under these names or addresses.
-
-    The authority's private key is not kept: a new server certificate means a new authority.
-    """
-    if (folder / "server.key").exists():
-        raise InvalidInput(f"{folder} must hold no certificates yet, it holds server.key")
-    folder.mkdir(parents=True, exist_ok=True)
-    authority, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
-    ca_name, server_name = (
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("Recordwise federation", hosts[0])
-    )
-    ca = (
-        _valid(ca_name, ca_name, authority.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.KeyUsage(True, False, False, False, False, True, True, False, False),
-            critical=True,
-        )
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority.public_key()), critical=False)
-        .sign(authority, SHA384())
-    )
-    certificate = (
-        _valid(server_name, ca_name, server.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
-        .sign(authority, SHA384())
-    )
-    (folder / "ca.crt").write_bytes(ca.public_bytes(Encoding.PEM))
-    (folder / "server.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    _write_secret(
-        folder / "server.key",
-        server.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
-    )
-
-
-def make_node_key(folder: Path) -> Path:
-    """node.key and node.pub, by which a SuperLink knows a SuperNode; gives the public one."""
-    public = folder / "node.pub"
-    if not public.exists():
-        key = ec.generate_private_key(ec.SECP384R1())
-        _write_secret(folder / "node.key", key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-        public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")
-    return public
-
-
-def _valid(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
+def certificate_of(identity: bytes) -> bytes:
+    """The certificate (PEM) of a private identity key."""
+    key = Ed25519PrivateKey.from_private_bytes(identity)
+    public = key.public_key().public_bytes_raw()
+    itself = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"recordwise {public.hex()[:16]}")])
+    made = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + VALID)
+        .subject_name(itself)
+        .issuer_name(itself)
+        .public_key(key.public_key())
+        .serial_number(int.from_bytes(hashlib.sha256(public).digest()[:16], "big") | 1)
+        .not_valid_before(FROM)
+        .not_valid_after(UNTIL)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)  # it vouches for nobody else
+        .sign(key, None)
     )
+    return made.public_bytes(Encoding.PEM)
 
 
-def _alternative(host: str) -> x509.GeneralName:
+def identity_in(certificate: bytes, name: str) -> bytes:
+    """The public identity that a certificate holds; refuses one that its own key did not sign."""
     try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
+        found = x509.load_pem_x509_certificate(certificate[: MOST_BYTES + 1])
+        key = found.public_key()
+        if not isinstance(key, Ed25519PublicKey) or len(certificate) > MOST_BYTES:
+            raise ValueError
+        key.verify(found.signature, found.tbs_certificate_bytes)
+    except (ValueError, InvalidSignature, x509.UnsupportedGeneralNameType) as error:
+        raise InvalidInput(f"{name} must be a certificate that `recordwise … init` made, it is not") from error
+    return key.public_bytes_raw()
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+def fingerprint_of(certificate: bytes) -> bytes:
+    """What tells a certificate (PEM) apart from every other."""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.decode())).digest()
+
+
+def peer_of(transport: ssl.SSLObject | ssl.SSLSocket) -> bytes:
+    """The fingerprint of the certificate at the other end."""
+    return hashlib.sha256(transport.getpeercert(binary_form=True) or b"").digest()
+
+
+def tls_context(identity: bytes, trusted: Iterable[bytes], folder: Path, *, server_side: bool) -> ssl.SSLContext:
+    """Mutual TLS 1.3 between holders of exactly these certificates (PEM).
+
+    Args:
+      folder: The party's own: OpenSSL takes a key from a file only, so it lies there for a moment.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate itself is known, wherever its holder is reached
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= (
+        ssl.VERIFY_X509_PARTIAL_CHAIN
+    )  # the certificate is the anchor, without an authority above it
+    if server_side:
+        context.num_tickets = 0  # every connection shows its key
+    key = Ed25519PrivateKey.from_private_bytes(identity)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".tls-") as place:  # for its owner only
+        pair = Path(place) / "pair.pem"
+        pair.write_bytes(
+            certificate_of(identity) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
+        context.load_cert_chain(pair)
+    for certificate in trusted:
+        context.load_verify_locations(cadata=certificate.decode())
+    return context

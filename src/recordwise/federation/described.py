@@ -1,18 +1,36 @@
-"""A protocol as plain JSON, so that a silo builds the protocol itself and knows what it costs."""
+"""A protocol as plain JSON, so that a silo builds the protocol itself and knows what it costs.
+
+Every number is held to a bound before anything is computed from it: the accountants' work grows with some of them.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from recordwise.errors import ProtocolFault
+from recordwise.errors import ProtocolFault, shown
+from recordwise.federation.forms import whole_number
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import kinds
 from recordwise.votes.ballot import Ballot
 
 KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in kinds()}
+
+MOST_QUERIES, MOST_CLASSES, MOST_CELLS = 100_000, 10_000, 2_000_000
+MOST_PARTIES, MOST_RECORDS = 1_000, 10**9
+SMALLEST, LARGEST = Fraction(1, 10**6), Fraction(10**4)  # epsilon and rho
+SMALLEST_DELTA = Fraction(1, 10**20)
+FRACTION = re.compile(r"[0-9]{1,80}(/[0-9]{1,80})?")
+WHOLE = {
+    "survivors": MOST_PARTIES,
+    "parties": MOST_PARTIES,
+    "largest_count": MOST_RECORDS,
+    "senders": MOST_RECORDS,
+    "colluding": MOST_RECORDS,
+}
 
 
 def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
@@ -22,23 +40,46 @@ def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
     return {"protocol": kind.__name__, **{part.name: _plain(getattr(protocol, part.name)) for part in fields(protocol)}}  # type: ignore[arg-type]
 
 
-def from_json(record: dict[str, Any]) -> Protocol[Any]:
-    """The protocol that `to_json` described; every parameter is derived and checked anew."""
-    told = dict(record)
+def from_json(record: object) -> Protocol[Any]:
+    """The protocol that `to_json` described; every parameter is bounded, derived and checked anew."""
+    told = dict(record) if isinstance(record, dict) else {}
     kind = KINDS.get(str(told.pop("protocol", None)))
     if kind is None:
-        raise ProtocolFault(f"a protocol must be one of {sorted(KINDS)}, got {record.get('protocol')!r}")
+        raise ProtocolFault(f"a protocol must be one of {sorted(KINDS)}, got {shown(record)}")
     try:
-        told["ballot"] = Ballot(**told["ballot"])
-        for name in ("epsilon", "delta", "rho"):
+        told["ballot"] = _ballot(told["ballot"])
+        for name, (least, most) in {
+            "epsilon": (SMALLEST, LARGEST),
+            "rho": (SMALLEST**2, LARGEST),
+            "delta": (SMALLEST_DELTA, Fraction(1)),
+        }.items():
             if name in told:
-                told[name] = Fraction(told[name])
+                told[name] = _fraction(told[name], least, most, name)
+        for name, bound in WHOLE.items():
+            if name in told:
+                whole_number(told[name], 0 if name == "colluding" else 1, bound, name)
         if "neighbours" in told:
             told["neighbours"] = Neighbours(told["neighbours"])
         protocol: Protocol[Any] = kind(**told)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ProtocolFault(f"a {kind.__name__} must be fully and validly described: {error}") from error
     return protocol
+
+
+def _ballot(told: dict[str, Any]) -> Ballot:
+    queries = whole_number(told["num_queries"], 1, MOST_QUERIES, "num_queries")
+    classes = whole_number(told["num_classes"], 1, MOST_CLASSES, "num_classes")
+    whole_number(queries * classes, 1, MOST_CELLS, "the number of cells")
+    return Ballot(**told)
+
+
+def _fraction(value: object, least: Fraction, most: Fraction, name: str) -> Fraction:
+    if not (isinstance(value, str) and FRACTION.fullmatch(value)):
+        raise ValueError(f"{name} must be a fraction of at most 80 digits, got {shown(value)}")
+    number = Fraction(value)
+    if number and not least <= number <= most:
+        raise ValueError(f"{name} must lie in [{float(least):g}, {float(most):g}], got {shown(value)}")
+    return number
 
 
 def _plain(value: Any) -> Any:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recordwise.errors import ProtocolFault
+from recordwise.errors import InvalidInput, ProtocolFault, RecordwiseError
 from recordwise.federation.exchange import Exchange
-from recordwise.federation.identity import frame, open_sealed, unframe
+from recordwise.federation.forms import frame, json_object, one_line, unframe
+from recordwise.federation.identity import open_sealed
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import SumServer
 from recordwise.federation.shuffling import packed
 from recordwise.federation.silo import ACCEPTED, WAITING, purpose
 from recordwise.hashing import digest_of
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import Noise
-from recordwise.protocols.central import ExactCounts
-from recordwise.protocols.distributed import DistributedLaplace, ModularSum
-from recordwise.protocols.local import Inbox, LocalMechanism
+from recordwise.protocols.distributed import ModularSum
 from recordwise.protocols.release import Release
-from recordwise.protocols.shuffle import Opener, ShuffleSingle
-from recordwise.votes import Ballot
+from recordwise.protocols.shuffle.sealing import Opener
+
+Made = TypeVar("Made")
+PAUSE = 0.3  # seconds until nodes that waited are asked again
 
 
 @dataclass(kw_only=True)
@@ -37,6 +35,7 @@ class Gathering:
     Guarantees:
       - a reply counts only if a silo on the roster signed it for this very request; the first one of a silo counts;
       - counts that no records could have cast are refused;
+      - whatever a silo sends costs it its own answer, and ends nobody else's run;
       - with fewer than `threshold` silos nothing is released.
 
     Attributes:
@@ -45,6 +44,7 @@ class Gathering:
       timeout: Seconds to wait for replies; who is late is left out.
       patience: Seconds to wait for silos to accept the plan.
       faults: Who was left out of what, and why.
+      culprits: Silos that made a secure sum fail: they are asked no more.
     """
 
     plan: Plan
@@ -54,50 +54,52 @@ class Gathering:
     timeout: float = 300.0
     patience: float = 600.0
     faults: list[str] = field(default_factory=list)
-    _nodes: dict[str, int] = field(default_factory=dict)
+    culprits: set[str] = field(default_factory=set)
+    _accepted_by: set[str] = field(default_factory=set)
 
     def publish(self) -> None:
         """Send the plan to every node, until enough silos accepted it, and the shuffler where there is one."""
         content, end = self.plan.to_bytes(), time.monotonic() + self.patience
         while True:
-            open_nodes = [node for node in self.exchange.nodes() if node not in self._nodes.values()]
-            for node, message in self.exchange.ask("plan", dict.fromkeys(open_nodes, content), self.timeout):
-                self._introduced(node, message, content)
-            silos = [name for name in self._nodes if name in self.plan.roster]
-            ready = self.plan.shuffler is None or self.plan.shuffler[0] in self._nodes
+            waiting = [
+                name for name in self.exchange.nodes() if name in self._parties and name not in self._accepted_by
+            ]
+            for name, reply in self._asked("plan", dict.fromkeys(waiting, content)):
+                self._attempt(name, lambda name=name, reply=reply: self._introduced(name, reply[0]))  # type: ignore[misc]
+            ready = self.plan.shuffler is None or self.plan.shuffler[0] in self._accepted_by
             late = time.monotonic() >= end
+            silos = self._silos()
             if ready and (len(silos) == len(self.plan.roster) or (late and len(silos) >= self.plan.threshold)):
                 return
             if late:
-                missing = [name for name in self.plan.roster if name not in silos]
+                missing = [name for name in self._parties if name not in self._accepted_by]
                 raise ProtocolFault(
                     f"{self.plan.threshold} silos must accept the plan, {len(silos)} did; missing: "
                     f"{', '.join(missing)}; {'; '.join(self.faults[-len(missing) or -1 :])}"
                 )
-            time.sleep(min(1.0, self.patience))
+            time.sleep(PAUSE)
 
     def release(self, ask: Ask, noise: Noise) -> Release:
         """One round: what the silos answer, through the protocol."""
-        protocol = self.plan.protocol
-        if isinstance(protocol, DistributedLaplace):
-            return protocol.release(self._sum(ask, protocol))
+        protocol: Any = self.plan.protocol
+        if self.plan.trust is Trust.DISTRIBUTED:
+            released: Release = protocol.release(self._sum(ask, protocol))
+            return released
         asked = ask.to_bytes()
         replies = self._ask("vote", dict.fromkeys(self._silos(), asked))
-        if isinstance(protocol, ShuffleSingle):
+        if self.plan.trust is Trust.SHUFFLE:
             self._enough(len(replies))
             return self._shuffled(protocol, asked, [message for _, message in replies.values()], noise)
-        if isinstance(protocol, LocalMechanism):
-            inbox = Inbox(protocol)
-            self._accepted(replies, lambda name, body: inbox.receive(body))
-            return protocol.server(inbox.answers, noise)
-        counts = self._accepted(replies, lambda name, body: self._counts(ask, name, body))
-        return protocol.server([ExactCounts(one) for one in counts.values()], noise)
+        messages = self._accepted(replies, lambda name, body: protocol.from_wire(self._opened(ask, name, body)))
+        return self.plan.protocol.server(messages.values(), noise)
 
-    def _counts(self, ask: Ask, name: str, body: bytes) -> NDArray[np.int64]:
-        told, content = unframe(open_sealed(self.counts_key, body, *purpose("counts", self.plan, ask, name)))
-        return checked_counts(content, told.get("records"), self.plan.protocol.ballot)
+    def _opened(self, ask: Ask, name: str, body: bytes) -> bytes:
+        """A silo's message; under central trust it was sealed to the coordinator."""
+        if self.plan.trust is not Trust.CENTRAL:
+            return body
+        return open_sealed(self.counts_key, body, *purpose("counts", self.plan, ask, name))
 
-    def _sum(self, ask: Ask, protocol: DistributedLaplace) -> ModularSum:
+    def _sum(self, ask: Ask, protocol: Any) -> ModularSum:
         server = SumServer(self.plan.session(ask))
         session = server.session.digest.hex()
 
@@ -107,98 +109,112 @@ class Gathering:
 
         first = dict.fromkeys(self._silos(), ask.to_bytes())
         answers = {silo: reply.body for silo, (reply, _) in self._ask("advertise", first).items()}
-        keys = server.advertised(answers)
-        answers = stage("share", dict.fromkeys(json.loads(keys), keys))
-        answers = stage("mask", server.shared(answers))
-        survivors = server.masked(answers)
-        answers = stage("confirm", dict.fromkeys(server.survivors, survivors))
-        confirmed = server.confirmed(answers)
-        answers = stage("reveal", dict.fromkeys(server.survivors, confirmed))
-        residues, participants, private = server.revealed(answers)
-        self.faults += [f"{name}: {fault}" for name, fault in server.faults.items()]
+        try:
+            keys = server.advertised(answers)
+            answers = stage("share", dict.fromkeys(json.loads(keys), keys))
+            answers = stage("mask", server.shared(answers))
+            survivors = server.masked(answers)
+            answers = stage("confirm", dict.fromkeys(server.survivors, survivors))
+            confirmed = server.confirmed(answers)
+            answers = stage("reveal", dict.fromkeys(server.survivors, confirmed))
+            residues, participants, private = server.revealed(answers)
+        finally:
+            self.faults += [f"{name}: {fault}" for name, fault in server.faults.items()]
+            self.culprits |= server.culprits
         shape = (protocol.ballot.num_queries, protocol.ballot.num_classes)
         return ModularSum(residues.reshape(shape), participants, private)
 
-    def _shuffled(self, protocol: ShuffleSingle, asked: bytes, replies: list[bytes], noise: Noise) -> Release:
+    def _shuffled(self, protocol: Any, asked: bytes, replies: list[bytes], noise: Noise) -> Release:
         assert self.plan.shuffler is not None
-        name, identity, _ = self.plan.shuffler
+        name = self.plan.shuffler[0]
         request = packed(asked, replies)
-        for node, message in self.exchange.ask("shuffle", {self._nodes[name]: request}, self.timeout):
-            reply = self._verified(node, message, {name: identity}, "shuffle", request)
-            if reply is None:
-                continue
+        for reply, _ in self._ask("shuffle", {name: request}).values():
             _, content = unframe(reply.body)
-            opener = Opener(self.server_key, message_size=protocol.local.message_size)
+            opener = Opener(self.server_key, message_size=protocol.message_size)
             size = opener.sealer.sealed_size
-            sealed = [content[start : start + size] for start in range(0, len(content), size)]
-            return protocol.server([protocol.from_bytes(opener.open(sealed))], noise)
+            opened = []
+            for start in range(0, len(content), size):
+                try:
+                    message = opener.open([content[start : start + size]])
+                    protocol.from_bytes(message)
+                    opened += message
+                except (ProtocolFault, InvalidInput):  # from one sender; the shuffler has made sure nobody knows which
+                    continue
+            if lost := -(-len(content) // size) - len(opened):
+                self.faults.append(f"{lost} shuffled message(s) were not of the agreed form and do not count")
+            released: Release = protocol.server([protocol.from_bytes(opened)], noise)
+            return released
         raise ProtocolFault(f"the shuffler {name!r} must hand on a batch, it did not: {'; '.join(self.faults[-3:])}")
 
-    def _introduced(self, node: int, message: bytes, content: bytes) -> None:
-        known = dict(self.plan.roster)
-        if self.plan.shuffler is not None:
-            known[self.plan.shuffler[0]] = self.plan.shuffler[1]
-        reply = self._verified(node, message, known, "plan", content)
-        if reply is None:
-            return
-        if reply.name in self._nodes:
-            self.faults.append(f"node {node}: {reply.name!r} is at node {self._nodes[reply.name]} already")
-            return
-        told, _ = unframe(reply.body)
+    @property
+    def _parties(self) -> dict[str, bytes]:
+        """Who may answer, and by which identity."""
+        if self.plan.shuffler is None:
+            return dict(self.plan.roster)
+        return {**self.plan.roster, self.plan.shuffler[0]: self.plan.shuffler[1]}
+
+    def _introduced(self, name: str, reply: Reply) -> None:
+        told = json_object(reply.body)
         if told.get("status") == ACCEPTED and told.get("plan") == self.plan.digest:
-            self._nodes[reply.name] = node
+            self._accepted_by.add(name)
         else:
             waiting = told.get("status") == WAITING
-            self.faults.append(f"{reply.name}: {'waits for a person to approve the plan' if waiting else 'unclear'}")
+            self._fault(f"{name}: {'waits for a person to approve the plan' if waiting else 'unclear'}")
 
     def _ask(self, stage: str, requests: Mapping[str, bytes]) -> dict[str, tuple[Reply, bytes]]:
-        """Each silo's first valid reply, with the signed message it came in."""
-        by_node = {self._nodes[name]: request for name, request in requests.items()}
-        names = {node: name for name, node in self._nodes.items()}
+        """Each party's first valid reply, with the signed message it came in."""
         answers: dict[str, tuple[Reply, bytes]] = {}
-        for node, message in self.exchange.ask(stage, by_node, self.timeout):
-            name = names.get(node)
-            if name is None or node not in by_node:
-                self.faults.append(f"node {node}: answered {stage!r} without being asked")
-                continue
+        for name, answer in self._asked(stage, requests):
             if name in answers:
-                self.faults.append(f"{name}: answered {stage!r} twice")
-                continue
-            reply = self._verified(node, message, {name: self.plan.roster[name]}, stage, by_node[node])
-            if reply is not None:
-                answers[name] = (reply, message)
+                self._fault(f"{name}: answered {stage!r} twice")
+            else:
+                answers[name] = answer
         for name in sorted(set(requests) - set(answers)):
-            self.faults.append(f"{name}: no answer to {stage!r}")
+            self._fault(f"{name}: no answer to {stage!r}")
         return answers
 
-    def _verified(
-        self, node: int, message: bytes, known: Mapping[str, bytes], stage: str, request: bytes
-    ) -> Reply | None:
-        """A reply that some known party signed for this request and that is not a refusal."""
-        try:
-            name = Reply.claimed(message).name
-            if name not in known:
-                raise ProtocolFault(f"{name!r} is not asked here")
-            reply = Reply.verified(message, known[name])
-            if (reply.stage, reply.request) != (stage, digest_of(request)):
-                raise ProtocolFault(f"{name!r} answered another request")
-            if reply.refused:
-                raise ProtocolFault(f"{name!r} refused: {reply.refused}")
-        except ProtocolFault as fault:
-            self.faults.append(f"node {node}: {stage!r}: {fault}")
-            return None
+    def _asked(self, stage: str, requests: Mapping[str, bytes]) -> Iterator[tuple[str, tuple[Reply, bytes]]]:
+        """The replies that their own senders signed for these requests and that are not refusals, as they come."""
+        for name, message in self.exchange.ask(stage, requests, self.timeout):
+            if name not in requests:
+                self._fault(f"{name}: answered {stage!r} without being asked")
+                continue
+            reply = self._attempt(name, lambda name=name, message=message: self._verified(name, message))  # type: ignore[misc]
+            if reply is None:
+                continue
+            if (reply.stage, reply.request) != (stage, digest_of(requests[name])):
+                self._fault(f"{name}: answered another request than {stage!r}")
+            elif reply.refused:
+                self._fault(f"{name}: refused {stage!r}: {reply.refused}")
+            else:
+                yield name, (reply, message)
+
+    def _verified(self, name: str, message: bytes) -> Reply:
+        reply = Reply.verified(message, self._parties[name])
+        if reply.name != name:
+            raise ProtocolFault(f"it calls itself {reply.name!r}")
         return reply
+
+    def _attempt(self, name: str, take: Callable[[], Made]) -> Made | None:
+        """What `take` makes of something a node sent; a fault of that node where it cannot."""
+        try:
+            return take()
+        except Exception as fault:  # whatever a node sends costs it its own answer, and nobody else anything
+            self._fault(f"{name}: {fault if isinstance(fault, RecordwiseError) else type(fault).__name__}")
+            return None
+
+    def _fault(self, words: str) -> None:
+        self.faults.append(one_line(words))
 
     def _accepted(
         self, replies: Mapping[str, tuple[Reply, bytes]], take: Callable[[str, bytes], Any]
     ) -> dict[str, Any]:
         """What `take` makes of each reply; one it refuses is left out."""
-        accepted = {}
-        for name, (reply, _) in replies.items():
-            try:
-                accepted[name] = take(name, reply.body)
-            except ProtocolFault as fault:
-                self.faults.append(f"{name}: {fault}")
+        taken = {
+            name: self._attempt(name, lambda name=name, reply=reply: take(name, reply.body))  # type: ignore[misc]
+            for name, (reply, _) in replies.items()
+        }
+        accepted = {name: one for name, one in taken.items() if one is not None}
         self._enough(len(accepted))
         return accepted
 
@@ -210,22 +226,4 @@ class Gathering:
             )
 
     def _silos(self) -> list[str]:
-        return [name for name in self.plan.roster if name in self._nodes]
-
-
-def checked_counts(content: bytes, records: object, ballot: Ballot) -> NDArray[np.int64]:
-    """Counts that so many records could have cast, or a fault."""
-    try:
-        counts = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise ProtocolFault("counts must be an array, they are not") from error
-    shape = (ballot.num_queries, ballot.num_classes)
-    if counts.shape != shape or counts.dtype != np.int64:
-        raise ProtocolFault(f"counts must be int64 of shape {shape}, got {counts.dtype} {counts.shape}")
-    if type(records) is not int or records < 1:
-        raise ProtocolFault(f"records must be a whole number >= 1, got {records!r}")
-    if counts.min() < 0 or counts.max() > records:
-        raise ProtocolFault(f"a count must lie in [0, {records}], the number of records, one does not")
-    if int(counts.sum()) > ballot.cells_per_record * records:
-        raise ProtocolFault(f"counts must not exceed {ballot.cells_per_record} per record, they do")
-    return np.asarray(counts)
+        return [name for name in self.plan.roster if name in self._accepted_by and name not in self.culprits]

@@ -6,10 +6,8 @@ Everything signed or sealed names its purpose, so that nothing can be taken for 
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import recordwise.extras.federation  # noqa: F401
 
@@ -73,22 +71,6 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
     if len(key) != KEY_BYTES:
         raise InvalidInput(f"{path} must hold a key of {KEY_BYTES} bytes, got {len(key)}")
     return key
-
-
-def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """A message: one line of JSON, then bytes."""
-    return json.dumps(header, sort_keys=True).encode() + b"\n" + body
-
-
-def unframe(message: bytes) -> tuple[dict[str, Any], bytes]:
-    line, _, body = message.partition(b"\n")
-    try:
-        header = json.loads(line)
-    except ValueError as error:
-        raise ProtocolFault("a message must begin with a line of JSON, one does not") from error
-    if not isinstance(header, dict):
-        raise ProtocolFault(f"a message must begin with a JSON object, got {type(header).__name__}")
-    return header, body
 
 
 def _joined(parts: tuple[bytes, ...]) -> bytes:

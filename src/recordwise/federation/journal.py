@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.secure_sum import Session, SumClient
 from recordwise.hashing import digest_of
+
+DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Journal:
@@ -39,7 +42,7 @@ class Journal:
     @classmethod
     def find(cls, folder: Path, digest: str) -> Journal:
         path = folder / digest
-        if not (digest.isalnum() and path.exists()):
+        if not (DIGEST.fullmatch(digest) and path.exists()):
             raise ProtocolFault("a secure sum must begin with 'advertise', this one did not")
         return cls(path, json.loads(path.read_text()))
 

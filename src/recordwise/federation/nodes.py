@@ -1,41 +1,31 @@
-"""Parties made from their folders: what runs behind a Flower app, and what `recordwise` commands start."""
+"""Silos and shufflers made from their folders. Nothing here loads what only a coordinator needs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
-from recordwise.data import Schema
 from recordwise.errors import InvalidInput
-from recordwise.federation.coordinator import FederatedDistiller
-from recordwise.federation.exchange import Exchange, Node
-from recordwise.federation.identity import identity_key, kept_key
-from recordwise.federation.records import Records, Voters
+from recordwise.federation.certificates import certificate_of, identity_in, tls_context
+from recordwise.federation.exchange import Node
+from recordwise.federation.identity import identity_key, kept_key, public_identity
+from recordwise.federation.line import host_and_port, stay_on_line
+from recordwise.federation.records import SiloRecords, Voters
 from recordwise.federation.scale_out import OnRay, ParquetFolder
 from recordwise.federation.secure_sum import masks
-from recordwise.federation.settings import (
-    CoordinatorFile,
-    ShufflerFile,
-    SiloFile,
-    public_key,
-    read_coordinator,
-    read_silo,
-)
+from recordwise.federation.settings import ShufflerFile, SiloFile, public_key, read_silo
 from recordwise.federation.shuffling import ShufflerNode
-from recordwise.federation.silo import Silo, log
+from recordwise.federation.silo import Silo
 from recordwise.job import read_settings
-from recordwise.privacy.ledger import Ledger
-from recordwise.progress import Progress, Silent
-from recordwise.report import Summary, summarize
-from recordwise.run import read_test, write_outcome
 
-SILO, SHUFFLER, COORDINATOR = "silo.toml", "shuffler.toml", "coordinator.toml"
+SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "identity.key", "node.crt"
 
 
 def node_in(folder: Path) -> Node:
     """The silo or the shuffler whose folder this is."""
     if (folder / SILO).exists():
         told = read_silo(folder / SILO)
-        identity = kept_key(folder / "identity.key", identity_key())
+        identity = kept_key(folder / IDENTITY, identity_key())
         return Silo(
             told.name,
             identity,
@@ -46,7 +36,7 @@ def node_in(folder: Path) -> Node:
     if (folder / SHUFFLER).exists():
         mixer = read_settings(folder / SHUFFLER, ShufflerFile)
         peers = {name: public_key(f"peers.{name}", key) for name, key in mixer.peers.items()}
-        identity, key = kept_key(folder / "identity.key", identity_key()), shuffler_key(folder)
+        identity, key = kept_key(folder / IDENTITY, identity_key()), shuffler_key(folder)
         return ShufflerNode(mixer.name, identity, key, folder / "state", peers)
     raise InvalidInput(f"{folder} must hold {SILO} or {SHUFFLER}, it holds neither")
 
@@ -55,7 +45,7 @@ def voters(told: SiloFile) -> Voters:
     """A silo's records, in this process or on Ray."""
     source = told.records
     if not told.workers:
-        return Records.of(source.read("records"))
+        return SiloRecords(lambda schema: source.read("records", schema))
     if source.labels is None:
         raise InvalidInput("records.labels must name where the records' labels are")
     engine = OnRay(workers=told.workers, address=told.ray_address)
@@ -66,47 +56,23 @@ def shuffler_key(folder: Path) -> bytes:
     return kept_key(folder / "sealing.key", masks.fresh_key())
 
 
-def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
-    """Carry a federated run out; killed at any point, it goes on when it is run again."""
-    told = read_coordinator(folder / COORDINATOR)
-    public = told.public.read("public")
-    schema = Schema.of_loaded(public)
-    pool = schema.pool(public.samples, "[public] samples")
-    test = None
-    if told.test is not None:
-        test = read_test(told.test, schema, told.method.classes, several=told.method.labels_per_record > 1)
-    distiller = FederatedDistiller(
-        epsilon=told.privacy.epsilon,
-        delta=told.privacy.delta,
-        neighbours=told.privacy.neighbours,
-        trust=told.privacy.trust,
-        mechanism=told.privacy.mechanism,
-        ledger=_ledger(told),
-        budget=told.privacy.budget,
-        schema=schema,
-        run_dir=told.out,
-        progress=progress or Silent(),
-        **told.method.model_dump(),
-    )
-    distiller.fit_silos(pool, told.federation.company(), exchange)
-    for fault in getattr(distiller, "faults_", ()):  # there are none where the ledger held every release already
-        log.warning("left out: %s", fault)
-    accuracy = None if test is None else float(distiller.score(*test))
-    summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
-    write_outcome(told.out, distiller, summary)
-    return summary
+def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
+    """Answer the coordinator at this address, whose certificate this is, for as long as this process lives."""
+    node = node_in(folder)  # a mistake in the settings shows now
+    try:
+        known = certificate.read_bytes()
+    except OSError as fault:
+        raise InvalidInput(
+            f"the coordinator's certificate {str(certificate)!r} could not be read: {fault.strerror}"
+        ) from fault
+    identity_in(known, str(certificate))
+    context = tls_context(kept_key(folder / IDENTITY, identity_key()), [known], folder, server_side=False)
+    stay_on_line(node, host_and_port(address), context)
 
 
-def _ledger(told: CoordinatorFile) -> str:
-    """The coordinator's ledger, with its budget open: by default for exactly what the run may cost."""
-    privacy = told.privacy
-    assert privacy.ledger is not None
-    ledger = Ledger.open(privacy.ledger)
-    if privacy.budget not in [budget.name for budget in ledger.budgets()]:
-        ledger.open_budget(
-            privacy.budget,
-            epsilon=privacy.epsilon if privacy.budget_epsilon is None else privacy.budget_epsilon,
-            delta=privacy.delta if privacy.budget_epsilon is None else privacy.budget_delta,
-            neighbours=privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
-        )
-    return privacy.ledger
+def new_party(folder: Path, certificate: str) -> bytes:
+    """A folder with a private identity and its certificate in a file of this name; gives the public identity."""
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = kept_key(folder / IDENTITY, identity_key())
+    (folder / certificate).write_bytes(certificate_of(identity))
+    return public_identity(identity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
-from recordwise.errors import InvalidInput, ProtocolFault, whole
-from recordwise.federation import described
-from recordwise.federation.identity import KEY_BYTES, frame, unframe
+from recordwise.data.schema import Schema
+from recordwise.errors import InvalidInput, ProtocolFault, count, whole
+from recordwise.federation import carried, described
+from recordwise.federation.forms import array_bytes, array_from, frame, hexadecimal, is_name, name, text, unframe
+from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.secure_sum import Session
 from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import Guarantee, Trust, members, rounded_up
-from recordwise.protocols.distributed import DistributedLaplace
-from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.terms import promised
 
-VERSION = "recordwise-federation-1"  # changes whenever the same plan would mean something else
+VERSION = "recordwise-federation-2"  # changes whenever the same plan would mean something else
+MOST_ROUNDS, MOST_ATTEMPTS, MOST_DIM, MOST_QUERY_BYTES = 100, 10, 100_000, 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,18 +33,23 @@ class Plan:
     """A run, as every silo gets to see it before it answers anything.
 
     Guarantees:
-      - a silo that accepted a plan answers under this plan only: anything else has another digest.
+      - a silo that accepted a plan answers under this plan only: anything else has another digest;
+      - `guarantee` bounds all that can ever be charged under it.
 
     Attributes:
       run: Unique among all runs of the coordinator.
+      attempts: Secure sums that may be asked for in one round, should some fail; each is charged (distributed trust).
       protocol: How each round's votes are protected; the same for every round.
       classes: The public list of classes, in the order of the ballot.
       pool: Fingerprint of the public pool.
+      schema: How records are read, each on its own.
       encoder: The encoder as `carried` bytes.
+      dim: How long the vectors are that it makes.
       max_distance: A record farther than this from a query does not vote for it.
       roster: Who is asked: names and public identities.
       threshold: Without answers of so many silos nothing is released.
-      colluding: How many silos may work against the others (distributed trust).
+      colluding: So many silos may work against the others, or read the release and know what they added themselves
+        (distributed and shuffle trust).
       coordinator_key: Exact counts are sealed to it (central trust).
       server_key: Shuffled messages are sealed to it (shuffle trust).
       shuffler: The shuffler's name, identity and sealing key (shuffle trust).
@@ -51,22 +57,42 @@ class Plan:
 
     run: str
     rounds: int
+    attempts: int = 1
     protocol: Protocol[Any]
     classes: tuple[Any, ...]
     pool: str
+    schema: Schema
     encoder: bytes
+    dim: int
     metric: Metric
     max_distance: float | None = None
     roster: Mapping[str, bytes]
     threshold: int
-    colluding: int = 0
-    coordinator_key: bytes = b""
-    server_key: bytes = b""
+    colluding: int = 1
+    coordinator_key: bytes = bytes(KEY_BYTES)
+    server_key: bytes = bytes(KEY_BYTES)
     shuffler: tuple[str, bytes, bytes] | None = None
 
     def __post_init__(self) -> None:
-        whole(rounds=self.rounds, threshold=self.threshold)
+        whole(rounds=self.rounds, attempts=self.attempts, threshold=self.threshold, dim=self.dim)
         members(self, metric=Metric)
+        count(colluding=self.colluding)
+        if not (self.rounds <= MOST_ROUNDS and self.attempts <= MOST_ATTEMPTS and self.dim <= MOST_DIM):
+            raise InvalidInput(
+                f"a plan must have at most {MOST_ROUNDS} rounds, {MOST_ATTEMPTS} attempts and {MOST_DIM:,} dimensions, "
+                f"got {self.rounds}, {self.attempts} and {self.dim}"
+            )
+        if self.attempts > 1 and self.trust is not Trust.DISTRIBUTED:
+            raise InvalidInput(f"attempts are for secure sums, under {self.trust} trust there must be 1")
+        if 4 * self.protocol.ballot.num_queries * self.dim > MOST_QUERY_BYTES:
+            raise InvalidInput(f"a question must have at most {MOST_QUERY_BYTES:,} bytes, these queries have more")
+        if not (len(self.roster) <= described.MOST_PARTIES and all(map(is_name, (self.run, self.pool, *self.roster)))):
+            raise InvalidInput("a plan's run, pool and silos must have names that can be printed, at most 1,000 silos")
+        if not all(type(one) in (int, bool, float) or is_name(one) for one in self.classes):
+            raise InvalidInput("classes must be numbers or names that can be printed, one is not")
+        limit = self.max_distance
+        if limit is not None and not (isinstance(limit, float | int) and math.isfinite(limit) and limit >= 0):
+            raise InvalidInput(f"max_distance must be a number >= 0, got {limit!r}")
         object.__setattr__(self, "roster", dict(sorted(self.roster.items())))
         if not self.threshold <= len(self.roster):
             raise InvalidInput(f"threshold must be <= the {len(self.roster)} silos, got {self.threshold}")
@@ -74,27 +100,32 @@ class Plan:
             raise InvalidInput(
                 f"classes must be the {self.protocol.ballot.num_classes} of the ballot, got {len(self.classes)}"
             )
-        if isinstance(self.protocol, DistributedLaplace):
-            if self.protocol.parties < len(self.roster):
-                raise InvalidInput(f"parties must be >= the {len(self.roster)} silos, got {self.protocol.parties}")
-            honest = self.threshold - max(self.colluding, self.protocol.colluding)
-            if not self.protocol.survivors <= honest:
-                raise InvalidInput(
-                    f"survivors must be <= threshold - colluding = {honest} honest silos, got "
-                    f"{self.protocol.survivors}: too few shares of noise would be in the sum"
-                )
+        silos = Silos(
+            parties=len(self.roster),
+            threshold=self.threshold,
+            colluding=self.colluding,
+            least_records=1,
+            most_records=described.MOST_RECORDS,
+        )
+        self.protocol.check_silos(silos)
+        if self.trust is Trust.DISTRIBUTED:
             self.session(Ask(plan="", run=self.run, round=1, queries=np.zeros((1, 1), np.float32)))  # checks its terms
-        if isinstance(self.protocol, ShuffleSingle) and self.shuffler is None:
+        if self.trust is Trust.SHUFFLE and self.shuffler is None:
             raise InvalidInput("shuffle trust needs a shuffler, got none")
 
     @property
     def trust(self) -> Trust:
         return self.protocol.guarantee.trust
 
+    @property
+    def charges(self) -> int:
+        """So many answers may be asked for, at most."""
+        return self.rounds * self.attempts
+
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What all rounds promise one record together."""
-        return promised([self.protocol] * self.rounds, self.rounds * self.protocol.guarantee.delta)
+        """What all answers promise one record together, attempts that failed included: the most this can ever cost."""
+        return promised([self.protocol] * self.charges, self.charges * self.protocol.guarantee.delta)
 
     def to_bytes(self) -> bytes:
         shuffler = None
@@ -106,9 +137,12 @@ class Plan:
                 "version": VERSION,
                 "run": self.run,
                 "rounds": self.rounds,
+                "attempts": self.attempts,
                 "protocol": described.to_json(self.protocol),
                 "classes": list(self.classes),
                 "pool": self.pool,
+                "schema": self.schema.to_dict(),
+                "dim": self.dim,
                 "metric": str(self.metric),
                 "max_distance": self.max_distance,
                 "roster": {name: key.hex() for name, key in self.roster.items()},
@@ -129,22 +163,25 @@ class Plan:
         try:
             shuffler = told["shuffler"]
             return cls(
-                run=str(told["run"]),
+                run=text(told, "run"),
                 rounds=told["rounds"],
+                attempts=told["attempts"],
                 protocol=described.from_json(told["protocol"]),
                 classes=tuple(told["classes"]),
-                pool=str(told["pool"]),
+                pool=text(told, "pool"),
+                schema=Schema.given(told["schema"]),
                 encoder=encoder,
+                dim=told["dim"],
                 metric=Metric(told["metric"]),
                 max_distance=told["max_distance"],
-                roster={str(name): _key(key) for name, key in told["roster"].items()},
+                roster={silo: _key(key) for silo, key in told["roster"].items()},
                 threshold=told["threshold"],
                 colluding=told["colluding"],
-                coordinator_key=bytes.fromhex(told["coordinator_key"]),
-                server_key=bytes.fromhex(told["server_key"]),
-                shuffler=None if shuffler is None else (str(shuffler[0]), _key(shuffler[1]), _key(shuffler[2])),
+                coordinator_key=_key(told["coordinator_key"]),
+                server_key=_key(told["server_key"]),
+                shuffler=None if shuffler is None else (name(shuffler[0], "a shuffler"), *map(_key, shuffler[1:3])),  # type: ignore[arg-type]
             )
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             raise ProtocolFault(f"a plan must be complete and valid, this one is not: {error}") from error
 
     @cached_property
@@ -153,8 +190,8 @@ class Plan:
 
     def session(self, ask: Ask) -> Session:
         """The secure sum of one round."""
-        protocol = self.protocol
-        if not isinstance(protocol, DistributedLaplace):
+        protocol: Any = self.protocol  # of distributed trust, so it has a modulus
+        if self.trust is not Trust.DISTRIBUTED:
             raise ProtocolFault(f"a secure sum is for distributed trust, this plan is for {self.trust} trust")
         return Session(
             name=f"{ask.plan}/{ask.round}/{ask.attempt}/{ask.asked}",
@@ -171,12 +208,17 @@ class Plan:
         lines = [
             f"run {self.run}: {self.rounds} round(s) of {ballot.num_queries} queries, {ballot.num_classes} classes",
             f"each record votes for {ballot.votes_per_record} queries with at most {ballot.labels_per_record} labels",
-            f"cost per round: epsilon {rounded_up(each.epsilon)}, delta {rounded_up(each.delta) if each.delta else 0}",
-            f"cost of the whole run: epsilon {rounded_up(self.guarantee.epsilon)}, "
+            f"cost per answer: epsilon {rounded_up(each.epsilon)}, delta {rounded_up(each.delta) if each.delta else 0}",
+            f"answers: at most {self.charges} ({self.rounds} round(s), {self.attempts} attempt(s) each)",
+            f"cost of the whole run, at most: epsilon {rounded_up(self.guarantee.epsilon)}, "
             f"delta {rounded_up(self.guarantee.delta) if self.guarantee.delta else 0}",
             str(self.guarantee),
             f"silos asked: {', '.join(self.roster)}; nothing is released with fewer than {self.threshold}",
-            f"mechanism: {type(self.protocol).__name__}; pool {self.pool[:16]}…; plan {self.digest[:16]}…",
+            f"records are read as {self.schema}",
+            f"computed here: {carried.shown_as(self.encoder)}",
+            f"then the {ballot.votes_per_record} nearest of {ballot.num_queries} queries in {self.dim} dimensions, "
+            f"{self.metric} distance" + ("" if self.max_distance is None else f" up to {self.max_distance:g}"),
+            f"mechanism: {self.protocol.title}; pool {self.pool[:16]}…; plan {self.digest[:16]}…",
         ]
         return "\n".join(lines)
 
@@ -199,9 +241,7 @@ class Ask:
 
     @cached_property
     def body(self) -> bytes:
-        file = io.BytesIO()
-        np.save(file, self.queries)
-        return file.getvalue()
+        return array_bytes(self.queries)
 
     @cached_property
     def asked(self) -> str:
@@ -222,21 +262,17 @@ class Ask:
     def from_bytes(cls, content: bytes) -> Ask:
         told, body = unframe(content)
         try:
-            queries = np.load(io.BytesIO(body), allow_pickle=False)
             whole(round=told["round"], attempt=told["attempt"])
             return cls(
-                plan=str(told["plan"]),
-                run=str(told["run"]),
+                plan=text(told, "plan"),
+                run=name(told["run"], "a run"),
                 round=told["round"],
                 attempt=told["attempt"],
-                queries=as_vectors("queries", queries),
+                queries=as_vectors("queries", array_from(body)),
             )
-        except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ProtocolFault(f"a question must be complete and valid, this one is not: {error}") from error
 
 
-def _key(digits: str) -> bytes:
-    key = bytes.fromhex(digits)
-    if len(key) != KEY_BYTES:
-        raise ProtocolFault(f"a public key must have {KEY_BYTES} bytes, got {len(key)}")
-    return key
+def _key(digits: object) -> bytes:
+    return hexadecimal(digits, KEY_BYTES, "a public key")

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from recordwise.errors import InvalidInput, ProtocolFault, whole
+from recordwise.errors import InvalidInput, ProtocolFault, count, whole
 from recordwise.federation.plan import Plan
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, members
-from recordwise.protocols.shuffle import ShuffleSingle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +20,8 @@ class Policy:
       epsilon: The cap: what all answers together may cost one of its records.
       trust: The most trust it grants (`Trust.covers`).
       min_participants: With fewer silos than this promised it does not answer.
-      colluding: Under distributed trust, at least so many silos may be working against it.
+      colluding: Under distributed and shuffle trust, at least so many silos may be working against it, or read the
+        release and know what they added themselves.
       peers: Public identities of silos it knows, learned from them and not from the coordinator. Under distributed
         and shuffle trust, `min_participants` counts these only.
       shuffler: Name, identity and key of the shuffler it knows.
@@ -35,7 +35,7 @@ class Policy:
     neighbours: Neighbours = Neighbours.REPLACE
     trust: Trust = Trust.DISTRIBUTED
     min_participants: int = 2
-    colluding: int = 0
+    colluding: int = 1
     peers: Mapping[str, bytes] = field(default_factory=dict)
     shuffler: tuple[str, bytes, bytes] | None = None
     pool: str | None = None
@@ -48,6 +48,7 @@ class Policy:
         object.__setattr__(self, "delta", exact(self.delta))
         members(self, neighbours=Neighbours, trust=Trust)
         whole(min_participants=self.min_participants)
+        count(colluding=self.colluding)
 
     def check(self, plan: Plan, name: str) -> None:
         """Refuse a plan that breaks a rule, naming the rule."""
@@ -60,10 +61,10 @@ class Policy:
                 f"at least {self.min_participants} silos must be promised, got a threshold of {plan.threshold}"
             )
         if plan.trust in (Trust.DISTRIBUTED, Trust.SHUFFLE):
+            if plan.colluding < self.colluding:
+                raise ProtocolFault(f"{self.colluding} colluding silos must be tolerated, got {plan.colluding}")
             self._check_company(plan, name)
-        if plan.trust is Trust.DISTRIBUTED and plan.colluding < self.colluding:
-            raise ProtocolFault(f"{self.colluding} colluding silos must be tolerated, got {plan.colluding}")
-        if isinstance(plan.protocol, ShuffleSingle) and plan.shuffler != self.shuffler:
+        if plan.trust is Trust.SHUFFLE and plan.shuffler != self.shuffler:
             raise ProtocolFault("the shuffler must be the one this silo knows, it is not")
 
     def approves(self, plan: Plan, folder: Path) -> bool:
@@ -82,17 +83,18 @@ class Policy:
                 f"at least {self.min_participants} silos known to this one must take part, the plan promises "
                 f"{max(0, plan.threshold - strangers)}"
             )
-        if plan.trust is Trust.DISTRIBUTED and strangers > plan.colluding:
+        if strangers > plan.colluding:
             raise ProtocolFault(
                 f"silos not known to this one must count as colluding, the roster holds {strangers} and the plan "
-                f"tolerates {plan.colluding}: their shares of noise cannot be relied on"
+                f"tolerates {plan.colluding}: neither their noise nor their messages can be relied on"
             )
 
 
 def approve(folder: Path, digest: str) -> str:
     """Say yes to an offered plan; gives its text."""
-    offers = sorted((folder / "offers").glob(f"{digest}*.txt"))
-    if len(digest) < 8 or len(offers) != 1:
+    fits = digest.isalnum() and len(digest) >= 8
+    offers = sorted((folder / "offers").glob(f"{digest}*.txt")) if fits else []
+    if len(offers) != 1:
         raise InvalidInput(f"plan must be 8 or more first digits of one offered plan, {digest!r} fits {len(offers)}")
     (folder / "approved").mkdir(exist_ok=True)
     (folder / "approved" / offers[0].stem).touch()

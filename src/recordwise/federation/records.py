@@ -1,77 +1,71 @@
-"""A silo's records, and their votes on what is asked: steps 1 and 4, on the silo's own machine."""
+"""A silo's records, and their votes on what is asked: step 4 of the pipeline, on the silo's own machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recordwise.data import Loaded, Samples, rows
-from recordwise.encoders import encode
+from recordwise.data import Loaded, Samples, Schema
 from recordwise.errors import InvalidInput
-from recordwise.federation.plan import Plan
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.federation import carried
+from recordwise.federation.plan import Ask, Plan
+from recordwise.votes import Votes
 
-CHUNK = 65_536  # records encoded and connected at a time, so that memory does not grow with their number
+if TYPE_CHECKING:
+    from recordwise.pipeline import Question
 
 
 class Voters(Protocol):
     """Records that can vote, wherever they lie."""
 
-    def votes(self, encoder: Any, queries: NDArray[np.float32], plan: Plan) -> Votes: ...
+    def votes(self, plan: Plan, ask: Ask) -> Votes: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
-    """Private samples with labels."""
+class SiloRecords:
+    """Private samples with labels, read when they are asked for, with the schema of whoever asks."""
 
-    samples: Samples
-    labels: NDArray[Any]
+    read: Callable[[Schema], Loaded]
 
     @classmethod
-    def of(cls, loaded: Loaded) -> Records:
-        if loaded.labels is None:
-            raise InvalidInput("records.labels must name where the records' labels are")
-        return cls(loaded.samples, loaded.labels)
-
-    def __len__(self) -> int:
-        return len(self.labels)
+    def of(cls, samples: Samples, labels: Any) -> SiloRecords:
+        """Records that are in memory already."""
+        return cls(lambda schema: Loaded(samples=samples, labels=labels))
 
     def __repr__(self) -> str:
-        return "Records(private)"
+        return "SiloRecords(private)"
 
-    def votes(self, encoder: Any, queries: NDArray[np.float32], plan: Plan) -> Votes:
-        """Every record's votes, in the order of the records. Private."""
-        ballot = plan.protocol.ballot
-        numbers = class_numbers(self.labels, plan.classes, ballot)
-        picks, labels = [], []
-        for start in range(0, len(self), CHUNK):
-            some = slice(start, start + CHUNK)
-            vectors = encode(encoder, rows(self.samples, some), dim=queries.shape[1])
-            part = cast_votes(
-                vectors, numbers[some], queries, ballot, metric=plan.metric, max_distance=plan.max_distance
-            )
-            picks.append(part.queries)
-            labels.append(part.labels)
-        if not picks:
-            raise InvalidInput("a silo must hold at least one record, got 0")
-        return Votes(ballot, np.concatenate(picks), np.concatenate(labels))
+    def votes(self, plan: Plan, ask: Ask) -> Votes:
+        """Every record's votes, in the order of the records. Private; who abstains is told on this machine alone."""
+        from recordwise.pipeline import vote  # loads scikit-learn, which a silo that waits does not need
+        from recordwise.records import Records, read_labels
+
+        loaded = self.read(plan.schema)
+        if loaded.labels is None:
+            raise InvalidInput("records.labels must name where the records' labels are")
+        labels, unlabelled = read_labels(loaded.labels, plan.classes, plan.protocol.ballot.labels_per_record)
+        return vote(Records(loaded.samples, labels, unlabelled), question(plan, ask))
 
 
-def class_numbers(labels: NDArray[Any], classes: tuple[Any, ...], ballot: Ballot) -> NDArray[Any]:
-    """Labels as places in the public list of classes; a 0/1 matrix stays as it is."""
-    values = np.asarray(labels)
-    if ballot.labels_per_record > 1:
-        return values
-    known = np.asarray(classes)
-    if values.ndim != 1 or (known.dtype.kind in "US") != (values.dtype.kind in "USO"):
-        raise InvalidInput(f"labels must be (n,) values of the kind of the {len(known)} declared classes")
-    order = np.argsort(known)
-    place = np.searchsorted(known, values, sorter=order).clip(0, len(known) - 1)
-    numbers: NDArray[np.intp] = order[place]
-    unknown = np.flatnonzero(known[numbers] != values)
-    if len(unknown):
-        raise InvalidInput(f"labels must be declared classes, row {unknown[0]} holds another")
-    return numbers
+def question(plan: Plan, ask: Ask) -> Question:
+    """What a round asks, from what came over the wire. The pool is not there, so no encoder was tried out on it."""
+    import numpy as np
+
+    from recordwise.pipeline import Question
+    from recordwise.queries import Queries
+
+    queries = Queries(
+        vectors=ask.queries,
+        owner=np.empty(0, dtype=np.int64),
+        metric=plan.metric,
+        max_distance=plan.max_distance,
+    )
+    return Question(
+        round=ask.round,
+        schema=plan.schema,
+        encoder=carried.from_bytes(plan.encoder),
+        manner=None,
+        queries=queries,
+        protocol=plan.protocol,
+    )

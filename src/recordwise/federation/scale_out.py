@@ -1,7 +1,7 @@
 """Records that outgrow one machine: a folder of Parquet files, voted file by file on an existing engine.
 
-A file is the unit of work on every engine, so that encoders see the same batches and a record's votes come out the
-same, bit for bit, wherever its file is read. Votes travel between a silo's own workers only.
+A file is the unit of work on every engine. A record's votes depend on that record and on what is public alone, so they
+are the same, bit for bit, wherever its file is read. Votes travel between a silo's own workers only.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data import read
 from recordwise.errors import InvalidInput, MissingExtra, whole
-from recordwise.federation import carried
-from recordwise.federation.plan import Plan
-from recordwise.federation.records import Records
+from recordwise.federation.plan import Ask, Plan
+from recordwise.federation.records import SiloRecords
+from recordwise.job import Source
 from recordwise.votes import Votes
 
 Picks = tuple[NDArray[np.int32], NDArray[np.int32]]  # each record's queries and labels
@@ -88,18 +87,18 @@ class ParquetFolder:
             raise InvalidInput(f"records must be a folder of .parquet files, {self.folder} holds none")
         return found
 
-    def votes(self, encoder: Any, queries: NDArray[np.float32], plan: Plan) -> Votes:
+    def votes(self, plan: Plan, ask: Ask) -> Votes:
         """Every record's votes. Private.
 
         Guarantees:
           - the same whatever the engine and its number of workers.
         """
-        plan_bytes, samples, labels = plan.to_bytes(), self.samples, self.labels
+        plan_bytes, asked, samples, labels = plan.to_bytes(), ask.to_bytes(), self.samples, self.labels
 
         def work(file: str) -> Picks:
             told = Plan.from_bytes(plan_bytes)
-            records = Records.of(read(file, samples=samples, labels=labels))
-            part = records.votes(carried.from_bytes(told.encoder), queries, told)
+            source = Source(path=Path(file), samples=samples, labels=labels)
+            part = SiloRecords(lambda schema: source.read("records", schema)).votes(told, Ask.from_bytes(asked))
             return part.queries, part.labels
 
         picks, classes = zip(*self.engine.map(work, self.files()), strict=True)

@@ -11,7 +11,7 @@ coordinator.toml
     [method]
     classes = ["oak", "ash", "elm"]
     [federation]
-    threshold = 2
+    threshold = 3
     records = [80, 120]               # at least, at most, over all silos
     [federation.silos]                # public identities, from `recordwise silo init`
     north = "…"
@@ -34,24 +34,34 @@ Paths are relative to the file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from recordwise.errors import InvalidInput
-from recordwise.federation.coordinator import Company
+from recordwise.federation.company import Company
+from recordwise.federation.forms import is_name
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.policy import Policy
-from recordwise.job import Method, Privacy, Section, Source, read_settings
+from recordwise.job import RunFile, Section, Source, absolute, read_settings
 from recordwise.privacy.guarantee import Neighbours, Trust, exact
 
 Known = tuple[str, bytes, bytes]
 
 
+def _printable(name: str) -> str:
+    if not is_name(name):
+        raise ValueError("must be 1 to 64 printable characters")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_printable)]
+
+
 class ShufflerSection(Section):
     """The shuffler as silos and coordinator know it."""
 
-    name: str
+    name: Name
     identity: str
     key: str
 
@@ -62,10 +72,11 @@ class ShufflerSection(Section):
 class FederationSection(Section):
     """Whom the coordinator asks."""
 
-    silos: dict[str, str]
+    silos: dict[Name, str]
     threshold: int
     records: tuple[int, int]
-    colluding: int = 0
+    colluding: int = 1
+    attempts: int = 1
     timeout: float = 300.0
     patience: float = 600.0
     shuffler: ShufflerSection | None = None
@@ -76,22 +87,26 @@ class FederationSection(Section):
             threshold=self.threshold,
             records=self.records,
             colluding=self.colluding,
+            attempts=self.attempts,
             timeout=self.timeout,
             patience=self.patience,
             shuffler=None if self.shuffler is None else self.shuffler.known(),
         )
 
 
-class CoordinatorFile(Section):
+class CoordinatorFile(RunFile):
     """One run over silos."""
 
     name: str = "federation"
-    out: Path = Path("run")
-    public: Source
-    test: Source | None = None
-    privacy: Privacy
-    method: Method
+    out: Path | None = Path("run")
     federation: FederationSection
+
+    @model_validator(mode="after")
+    def _refuse_what_silos_decide(self) -> CoordinatorFile:
+        for section, name in ((self.method, "overlap"), (self.method, "expected_records"), (self.privacy, "parties")):
+            if name in section.model_fields_set:
+                raise ValueError(f"{name} is for records in one place: a coordinator has none")
+        return self
 
 
 class PolicySection(Section):
@@ -102,7 +117,7 @@ class PolicySection(Section):
     neighbours: Literal["replace", "add-remove"] = "replace"
     trust: Literal["central", "distributed", "local", "shuffle"] = "distributed"
     min_participants: int = 2
-    colluding: int = 0
+    colluding: int = 1
     pool: str | None = None
     always: bool = False
     budget: str = "default"
@@ -112,12 +127,12 @@ class PolicySection(Section):
 class SiloFile(Section):
     """A silo."""
 
-    name: str
+    name: Name
     workers: int = 0  # above zero, `records` is a folder of Parquet files, voted by so many Ray workers
     ray_address: str | None = None  # of a running cluster to use instead
     records: Source
     policy: PolicySection
-    peers: dict[str, str] = Field(default_factory=dict)
+    peers: dict[Name, str] = Field(default_factory=dict)
     shuffler: ShufflerSection | None = None
 
     def rules(self, folder: Path) -> Policy:
@@ -144,26 +159,14 @@ class SiloFile(Section):
 class ShufflerFile(Section):
     """A shuffler."""
 
-    name: str
-    peers: dict[str, str]
+    name: Name
+    peers: dict[Name, str]
 
 
 def read_coordinator(path: Path) -> CoordinatorFile:
-    told, folder = read_settings(path, CoordinatorFile), path.resolve().parent
-
-    def absolute(source: Source | None) -> Source | None:
-        return source and source.model_copy(update={"path": folder / source.path})
-
-    ledger = told.privacy.ledger or "ledger.sqlite"
-    place = ledger if "://" in ledger else str(folder / ledger)
-    return told.model_copy(
-        update={
-            "out": folder / told.out,
-            "public": absolute(told.public),
-            "test": absolute(told.test),
-            "privacy": told.privacy.model_copy(update={"ledger": place}),
-        }
-    )
+    told = absolute(read_settings(path, CoordinatorFile), path.resolve())
+    ledger = told.privacy.ledger or str(path.resolve().parent / "ledger.sqlite")
+    return told.model_copy(update={"privacy": told.privacy.model_copy(update={"ledger": ledger})})
 
 
 def read_silo(path: Path) -> SiloFile:

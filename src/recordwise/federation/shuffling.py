@@ -11,16 +11,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from recordwise.durable import write_whole
-from recordwise.errors import ChangedInput, ProtocolFault, RecordwiseError
-from recordwise.federation.identity import frame, open_sealed, unframe
+from recordwise.errors import ChangedInput, ProtocolFault
+from recordwise.federation.forms import frame, one_line, unframe
+from recordwise.federation.identity import open_sealed, public_identity
+from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
+from recordwise.federation.refusals import refusal
 from recordwise.federation.replies import Reply
-from recordwise.federation.silo import ACCEPTED, log, purpose, refusal
+from recordwise.federation.secure_sum import masks
+from recordwise.federation.silo import ACCEPTED, log, purpose
 from recordwise.hashing import digest_of
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SystemNoise
-from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.shuffle.sealing import OVERHEAD
 from recordwise.protocols.shuffle.shuffler import SENDER_BYTES, Shuffler
 
@@ -29,8 +34,10 @@ class ShufflerNode:
     """Shuffles one batch per round.
 
     Guarantees:
-      - only messages that known silos signed for this very round are in a batch, each silo's once;
-      - a batch of fewer records than planned is not released; a round has one batch, and asked again it is the same;
+      - only messages that known silos of the plan signed for this very round are in a batch, each silo's once; a silo
+        whose messages are not of the agreed form is left out, and the others are not;
+      - a batch of fewer records than planned, not counting those of the `colluding` largest silos, is not released: who
+        knows its own messages does not hide the others'; a round has one batch, and asked again it is the same;
       - it holds no key that opens a record's message.
 
     Args:
@@ -41,20 +48,25 @@ class ShufflerNode:
     def __init__(self, name: str, identity: bytes, key: bytes, folder: Path, peers: Mapping[str, bytes]) -> None:
         self.name, self.folder = name, folder
         self._identity, self._key, self._peers = identity, key, dict(peers)
+        self._hold = hold(folder)
         for part in ("plans", "batches"):
             (folder / part).mkdir(parents=True, exist_ok=True)
 
     def reply(self, stage: str, request: bytes) -> bytes:
+        """A signed answer, or a signed refusal out of a fixed list."""
         about = Reply(name=self.name, stage=stage, request=digest_of(request))
         try:
             return replace(about, body=self.answer(stage, request)).signed(self._identity)
-        except RecordwiseError as error:
-            log.warning("%s: refused %r: %s", self.name, stage, error)
+        except Exception as error:
+            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
             return replace(about, refused=refusal(error)).signed(self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
         if stage == "plan":
             plan = Plan.from_bytes(request)
+            own = (self.name, public_identity(self._identity), masks.public_key(self._key))
+            if plan.trust is not Trust.SHUFFLE or plan.shuffler != own:
+                raise ProtocolFault("a plan must be for shuffle trust and name this shuffler, this one does not")
             place = self._place("plans", plan.run)
             if place.exists() and place.read_bytes() != request:
                 raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")
@@ -71,7 +83,7 @@ class ShufflerNode:
         if not place.exists():
             raise ProtocolFault(f"run {ask.run!r} must be planned before it is shuffled, it is not")
         plan = Plan.from_bytes(place.read_bytes())
-        if plan.digest != ask.plan or not isinstance(plan.protocol, ShuffleSingle):
+        if plan.digest != ask.plan:
             raise ChangedInput(f"run {ask.run!r} must be shuffled under its plan, it names another")
         batch = self._place("batches", ask.key)
         if batch.exists():
@@ -79,27 +91,54 @@ class ShufflerNode:
             if told["request"] != digest_of(request):
                 raise ChangedInput(f"{ask.key!r} was shuffled with other messages before: it cannot be again")
             return content
-        content = self._batch(plan, plan.protocol, ask, asked, replies)
+        content = self._batch(plan, ask, asked, replies)
         write_whole(batch, frame({"request": digest_of(request)}, content))
         return content
 
-    def _batch(self, plan: Plan, protocol: ShuffleSingle, ask: Ask, asked: bytes, replies: list[bytes]) -> bytes:
-        size = protocol.local.message_size + OVERHEAD
-        shuffler = Shuffler(senders=protocol.fewest, sealed_size=size)
+    def _batch(self, plan: Plan, ask: Ask, asked: bytes, replies: list[bytes]) -> bytes:
+        protocol: Any = plan.protocol  # of shuffle trust, so it has senders
+        size = protocol.message_size + OVERHEAD
+        parts: dict[str, list[bytes]] = {}
+        seen: set[bytes] = set()
         for message in replies:
-            name = Reply.claimed(message).name
-            if name not in self._peers:
-                raise ProtocolFault(f"a batch must come from silos the shuffler knows, {name!r} is not one")
-            reply = Reply.verified(message, self._peers[name])
-            if reply.stage != "vote" or reply.request != digest_of(asked) or reply.refused:
-                raise ProtocolFault(f"a batch must be made of answers to this round, that of {name!r} is not")
-            inner = open_sealed(self._key, reply.body, *purpose("onion", plan, ask, name))
-            for start in range(0, len(inner), size):
+            try:
+                name, sealed = self._opened(plan, ask, asked, message, size)
+                if name in parts or seen & set(sealed):
+                    raise ProtocolFault(f"a silo must send once, and messages of its own, {name!r} does not")
+            except ProtocolFault as fault:
+                log.warning("left out of the batch: %s", one_line(fault))
+                continue
+            parts[name] = sealed
+            seen |= set(sealed)
+        hidden = sorted(map(len, parts.values()))[: max(0, len(parts) - plan.colluding)]
+        if sum(hidden) < protocol.senders:
+            raise ProtocolFault(
+                f"a batch must hold messages of at least {protocol.senders:,} senders besides those of the "
+                f"{plan.colluding} largest silos, got {sum(hidden):,}"
+            )
+        shuffler = Shuffler(senders=protocol.fewest, sealed_size=size)
+        for name, sealed in parts.items():
+            for place, one in enumerate(sealed):
                 # A sender is a record: its silo and its place there.
-                sender = hashlib.sha256(f"{name}/{start}".encode()).digest()[:SENDER_BYTES]
-                shuffler.accept(sender, [inner[start : start + size]])
+                shuffler.accept(hashlib.sha256(f"{name}/{place}".encode()).digest()[:SENDER_BYTES], [one])
         batch = shuffler.release(SystemNoise())
         return frame({"senders": batch.senders}, b"".join(batch.messages))
+
+    def _opened(self, plan: Plan, ask: Ask, asked: bytes, message: bytes, size: int) -> tuple[str, list[bytes]]:
+        """A silo's name and its sealed messages, if it is a known one's answer to this round."""
+        name = Reply.claimed(message).name
+        if name not in self._peers or plan.roster.get(name) != self._peers[name]:
+            raise ProtocolFault(
+                f"a batch must come from silos of the plan that the shuffler knows, {name!r} is not one"
+            )
+        reply = Reply.verified(message, self._peers[name])
+        if reply.stage != "vote" or reply.request != digest_of(asked) or reply.refused:
+            raise ProtocolFault(f"a batch must be made of answers to this round, that of {name!r} is not")
+        inner = open_sealed(self._key, reply.body, *purpose("onion", plan, ask, name))
+        sealed = [inner[start : start + size] for start in range(0, len(inner), size)]
+        if len(inner) % size or len(set(sealed)) < len(sealed):
+            raise ProtocolFault(f"messages must have {size} bytes each and differ, those of {name!r} do not")
+        return name, sealed
 
     def _place(self, kind: str, name: str) -> Path:
         return self.folder / kind / digest_of(name.encode())[:32]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recordwise.durable import write_whole
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault, RecordwiseError
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation import carried
-from recordwise.federation.identity import frame, seal_to, unframe
+from recordwise.federation.forms import frame, one_line, text, unframe
+from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
+from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy
-from recordwise.federation.records import Voters
+from recordwise.federation.refusals import Failed, refusal
 from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import SumClient
 from recordwise.hashing import digest_of
@@ -26,15 +26,16 @@ from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
-from recordwise.protocols.central import ExactCounts
-from recordwise.protocols.distributed import Share
-from recordwise.protocols.local import Answers, LocalMechanism, wire
-from recordwise.protocols.shuffle import Sealer, ShuffleSingle
+from recordwise.protocols.shuffle.sealing import Sealer
 from recordwise.votes import Votes
+
+if TYPE_CHECKING:
+    from recordwise.federation.records import Voters
 
 log = logging.getLogger("recordwise.federation")  # for the operator of this machine alone
 
 WAITING, ACCEPTED = "waiting", "accepted"
+Made = TypeVar("Made")
 
 
 class Silo:
@@ -43,7 +44,11 @@ class Silo:
     Guarantees:
       - it answers only under a plan it accepted: of a known version, within its cap, with the trust it grants, at
         least as many silos as it demands, and an encoder, pool and parameters that never change within a run;
-      - what leaves is paid for in its own ledger first, once per round: asked again, it sends the same bytes;
+      - what leaves is paid for in its own ledger first, once per round and attempt: asked again, it sends the same
+        bytes; all attempts together cost at most what the plan says;
+      - whether it accepts, refuses or waits depends on requests, rules and the ledger, never on records. Whatever
+        fails once records were touched is paid for like an answer, and is told by one fixed sentence;
+      - it runs no code that came over the network, and one process at a time answers for it;
       - exact counts leave only under central trust, sealed to the coordinator; they reach no disk unsealed.
     """
 
@@ -58,7 +63,8 @@ class Silo:
         self.name, self.policy, self.folder = name, policy, folder
         self._identity, self._records = identity, records
         self._noise = SystemNoise()
-        for part in (folder, folder / "offers", folder / "plans"):
+        self._hold = hold(folder)
+        for part in (folder / "offers", folder / "plans"):
             part.mkdir(parents=True, exist_ok=True)
         self.ledger = Ledger.open(policy.ledger or folder / "ledger.sqlite")
         self.ledger.open_budget(
@@ -73,16 +79,16 @@ class Silo:
         return f"Silo({self.name!r})"
 
     def reply(self, stage: str, request: bytes) -> bytes:
-        """A signed answer, or a signed refusal that says why."""
+        """A signed answer, or a signed refusal out of a fixed list. Nothing else leaves, whatever goes wrong here."""
         about = Reply(name=self.name, stage=stage, request=digest_of(request))
         try:
             return replace(about, body=self.answer(stage, request)).signed(self._identity)
-        except RecordwiseError as error:
-            log.warning("%s: refused %r: %s", self.name, stage, error)
+        except Exception as error:
+            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
             return replace(about, refused=refusal(error)).signed(self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
-        """The answer to one request, or an error with nothing spent."""
+        """The answer to one request, or an error."""
         if stage == "plan":
             return self._plan(request)
         if stage == "vote":
@@ -110,7 +116,7 @@ class Silo:
         return json.dumps({"status": ACCEPTED, "plan": plan.digest}).encode()
 
     def _check_cap(self, plan: Plan) -> None:
-        """The whole run must fit what is left, not only its first round."""
+        """The whole run must fit what is left, every attempt included, not only its first round."""
         cap = self.ledger.budget(self.policy.budget)
         try:
             cap.admit(plan.run, plan.protocol.guarantee)
@@ -118,7 +124,7 @@ class Silo:
             raise ProtocolFault(str(error)) from error  # it is the plan that is at fault, not this silo's data
         before = [entry.event for entry in self.ledger.history(self.policy.budget)]
         spent = total_epsilon(before, cap.delta)
-        after = total_epsilon([*before, *[plan.protocol.event] * plan.rounds], cap.delta)
+        after = total_epsilon([*before, *[plan.protocol.event] * plan.charges], cap.delta)
         if after > cap.epsilon:
             raise BudgetExceeded(
                 f"run {plan.run!r} needs epsilon {rounded_up(after - spent)} but {rounded_down(cap.epsilon - spent)} "
@@ -134,10 +140,11 @@ class Silo:
             raise ChangedInput(f"run {ask.run!r} must ask under the plan that was accepted, it names another")
         if not 1 <= ask.round <= plan.rounds:
             raise ProtocolFault(f"a round must lie in [1, {plan.rounds}] as planned, got {ask.round}")
-        if len(ask.queries) != plan.protocol.ballot.num_queries:
-            raise ProtocolFault(
-                f"queries must be the {plan.protocol.ballot.num_queries} planned, got {len(ask.queries)}"
-            )
+        if not 1 <= ask.attempt <= plan.attempts:
+            raise ProtocolFault(f"an attempt must lie in [1, {plan.attempts}] as approved, got {ask.attempt}")
+        planned = (plan.protocol.ballot.num_queries, plan.dim)
+        if ask.queries.shape != planned:
+            raise ProtocolFault(f"queries must be the {planned} planned, got {ask.queries.shape}")
         return plan
 
     def _place(self, run: str) -> Path:
@@ -149,45 +156,51 @@ class Silo:
         plan = self._accepted(ask)
         if plan.trust is Trust.DISTRIBUTED:
             raise ProtocolFault("votes under distributed trust must be asked for by a secure sum, this asks plainly")
-        return self._paid(plan, ask, lambda: self._protected(plan, ask))
+        return self._paid(plan, ask, lambda: _from_records(lambda: self._protected(plan, ask)))
 
     def _protected(self, plan: Plan, ask: Ask) -> bytes:
         votes = self._votes(plan, ask)
         message = plan.protocol.client(votes, self._noise)
-        if isinstance(message, ExactCounts):
-            file = io.BytesIO()
-            np.save(file, message.counts)
-            content = frame({"records": len(votes)}, file.getvalue())
+        if plan.trust is Trust.SHUFFLE:
+            return self._onion(plan, ask, message)
+        content = plan.protocol.to_wire(message)
+        if plan.trust is Trust.CENTRAL:
             return seal_to(plan.coordinator_key, content, *purpose("counts", plan, ask, self.name))
-        if isinstance(plan.protocol, ShuffleSingle):
-            return self._onion(plan, ask, plan.protocol, message)
-        assert isinstance(plan.protocol, LocalMechanism)
-        return wire.pack(plan.protocol, message)
+        return content
 
-    def _onion(self, plan: Plan, ask: Ask, protocol: ShuffleSingle, message: Answers) -> bytes:
+    def _onion(self, plan: Plan, ask: Ask, message: Any) -> bytes:
         """Each message sealed to the server, all of them to the shuffler: who passes them on can read neither."""
         assert plan.shuffler is not None
-        sealer = Sealer(public_key=plan.server_key, message_size=protocol.local.message_size)
+        protocol: Any = plan.protocol  # of shuffle trust, so its messages are one per record
+        sealer = Sealer(public_key=plan.server_key, message_size=protocol.message_size)
         inner = b"".join(sealer.seal(protocol.to_bytes(message)))
         return seal_to(plan.shuffler[2], inner, *purpose("onion", plan, ask, self.name))
 
     def _votes(self, plan: Plan, ask: Ask) -> Votes:
-        encoder = carried.from_bytes(plan.encoder)
-        return self._records().votes(encoder, ask.queries, plan)
+        return self._records().votes(plan, ask)
 
     def _paid(self, plan: Plan, ask: Ask, produce: Callable[[], bytes]) -> bytes:
         """What `produce` makes, charged; or what it made when the same question was asked before."""
+
+        def kept() -> bytes:
+            try:
+                return frame({"asked": ask.asked, "failed": False}, produce())
+            except Failed:
+                return frame({"asked": ask.asked, "failed": True})
+
         held = self.ledger.release(
             self.policy.budget,
             ask.key,
             plan.protocol.event,
             plan.protocol.guarantee,
-            lambda: frame({"asked": ask.asked}, produce()),
+            kept,
             note=f"plan {plan.digest[:16]}",
         )
         told, body = unframe(held)
         if told["asked"] != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
+        if told["failed"]:
+            raise Failed
         return body
 
     # Distributed trust: a secure sum
@@ -200,7 +213,7 @@ class Silo:
             session = plan.session(ask)
             journal = Journal.open(self.folder / "sums", session.digest, about=request)
         else:
-            journal = Journal.find(self.folder / "sums", str(told.get("session")))
+            journal = Journal.find(self.folder / "sums", text(told, "session"))
             ask = Ask.from_bytes(journal.about)
             plan = self._accepted(ask)
             session = plan.session(ask)
@@ -212,8 +225,9 @@ class Silo:
                 case "share":
                     return client.share(body)
                 case "mask":
-                    share = plan.protocol.client(self._votes(plan, ask), self._noise)
-                    assert isinstance(share, Share)
+                    if unreadable := client.unreadable(body):
+                        return client.complain(unreadable)
+                    share = _from_records(lambda: plan.protocol.client(self._votes(plan, ask), self._noise))
                     return client.mask(body, share.residues.ravel(), private=share.private)
                 case "confirm":
                     return client.confirm(body)
@@ -230,8 +244,10 @@ def purpose(what: str, plan: Plan, ask: Ask, name: str) -> tuple[bytes, ...]:
     return what.encode(), plan.digest.encode(), ask.key.encode(), ask.asked.encode(), name.encode()
 
 
-def refusal(error: RecordwiseError) -> str:
-    """A refusal as the coordinator may see it: about its request in full, about our data only that there is a fault."""
-    if type(error) is InvalidInput:
-        return "InvalidInput: the silo's own data or settings are at fault; its operator sees why"
-    return f"{type(error).__name__}: {error}"
+def _from_records(make: Callable[[], Made]) -> Made:
+    """What records make; or that they could not, and nothing else about it."""
+    try:
+        return make()
+    except Exception as error:
+        log.exception("an answer could not be made; it is charged, and the coordinator is not told why")
+        raise Failed from error

@@ -22,7 +22,7 @@ from recordwise.privacy.events import DiscreteLaplaceTally, Event
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference
 from recordwise.privacy.shares import unit_loss
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
@@ -115,6 +115,34 @@ class DistributedLaplace(Protocol[Share]):
             largest_count=num_records,
             neighbours=terms.neighbours,
         )
+
+    @classmethod
+    def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> DistributedLaplace:
+        honest = silos.threshold - silos.colluding
+        if honest < 2:
+            raise InvalidInput(
+                f"threshold must leave >= 2 honest silos besides {silos.colluding} colluding, got {silos.threshold}; "
+                "ask more silos, or say colluding = 0 if nobody who adds noise sees the release"
+            )
+        return cls(
+            ballot=ballot,
+            epsilon=terms.laplace_epsilon(ballot),
+            survivors=honest,
+            colluding=silos.colluding,
+            parties=silos.parties,
+            largest_count=silos.most_records,
+            neighbours=terms.neighbours,
+        )
+
+    def check_silos(self, silos: Silos) -> None:
+        if self.parties < silos.parties:
+            raise InvalidInput(f"parties must be >= the {silos.parties} silos, got {self.parties}")
+        honest = silos.threshold - max(silos.colluding, self.colluding)
+        if not self.survivors <= honest:
+            raise InvalidInput(
+                f"survivors must be <= threshold - colluding = {honest} honest silos, got {self.survivors}: too few "
+                "shares of noise would be in the sum"
+            )
 
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:

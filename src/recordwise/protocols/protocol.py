@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -28,6 +28,25 @@ if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
 
 Message = TypeVar("Message")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silos:
+    """What is public about the silos of a federation.
+
+    Attributes:
+      parties: So many are asked.
+      threshold: Without the answers of so many nothing is released.
+      colluding: So many may work against the others, or read the release and know what they added themselves.
+      least_records, most_records: They hold so many together; under shuffle trust the least does not count those of the
+        `colluding` largest silos.
+    """
+
+    parties: int
+    threshold: int
+    colluding: int
+    least_records: int
+    most_records: int
 
 
 class Protocol(ABC, Generic[Message]):
@@ -129,6 +148,24 @@ class Protocol(ABC, Generic[Message]):
         """
         for part in np.array_split(np.arange(len(votes)), parties):
             yield self.client(Votes(votes.ballot, votes.queries[part], votes.labels[part]), noise)
+
+    # Between machines
+
+    @classmethod
+    def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> Protocol[Any]:
+        """One round of it for silos of which some may vanish or work against the others."""
+        return cls.planned(terms, ballot, silos.most_records)
+
+    def check_silos(self, silos: Silos) -> None:
+        """Refuse a company in which it would not keep its promise."""
+
+    def to_wire(self, message: Message) -> bytes:
+        """A client's message as bytes that hold no code."""
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
+
+    def from_wire(self, content: bytes) -> Message:
+        """The message that `to_wire` wrote; refuses whatever no client could have sent."""
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
 
     # Releases without records
 

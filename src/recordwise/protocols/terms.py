@@ -12,7 +12,7 @@ from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteLaplaceTally, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.protocols.choose import least_noise, reason
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import AUTO, kind_named, kinds
 from recordwise.votes.ballot import Ballot
 
@@ -75,6 +75,18 @@ class Terms:
             under distributed trust. Central and local protocols do not depend on it.
         """
         return (least_noise(self._candidates(ballot, num_records), num_records),) * self.rounds
+
+    def protocols_for_silos(self, ballot: Ballot, silos: Silos) -> tuple[Protocol[Any], ...]:
+        """One protocol per round, for silos of which some may vanish or work against the others."""
+        able = []
+        for kind in self._serving():
+            if self.mechanism != AUTO or kind.automatic(self, ballot, silos.most_records):
+                try:
+                    able.append(kind.planned_for_silos(self, ballot, silos))
+                except InvalidInput:
+                    if self.mechanism != AUTO or (kind is self._serving()[-1] and not able):
+                        raise
+        return (least_noise(able, silos.least_records),) * self.rounds
 
     def reason(self, ballot: Ballot, num_records: int) -> str:
         """Why a round gets the protocol it gets."""

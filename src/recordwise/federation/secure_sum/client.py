@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.federation.forms import hexadecimal, json_object
 from recordwise.federation.secure_sum import masks, shamir
-from recordwise.federation.secure_sum.session import Session, parsed
+from recordwise.federation.secure_sum.session import Session
 
 STAGES = ("advertise", "share", "mask", "confirm", "reveal")
 
@@ -53,7 +54,7 @@ class SumClient:
     def share(self, advertised: bytes) -> bytes:
         """Shares of both secrets, one sealed pair for each other party that advertised keys."""
         self._enter("share")
-        messages = parsed(advertised)
+        messages = json_object(advertised)
         keys = {}
         for name in self.session.roster:
             if name in messages:
@@ -83,14 +84,14 @@ class SumClient:
           private: False when noise in them was drawn from a seed, which the sum must then say.
         """
         self._enter("mask")
-        inbox = parsed(shared)
+        inbox = json_object(shared)
         if not set(inbox) <= set(self._keys):
             raise ProtocolFault("shares must come from parties that advertised keys, one does not")
         self._at_least(inbox, "parties must have shared their secrets")
         if self.name not in inbox:
             raise ProtocolFault(f"the shares of {self.name!r} must be among those handed on, they are not")
-        for name, sealed in inbox.items():
-            self._opened(name, _digits(sealed))  # a share that cannot be read is found out before anything is sent
+        if self.unreadable(shared):  # found out before anything is sent
+            raise ProtocolFault("shares must be sealed for this party, some are not: complain")
         flat = np.asarray(values, dtype=np.uint64).ravel()
         bits, length = self.session.modulus_bits, self.session.length
         if flat.shape != (length,) or (flat >> np.uint64(bits)).any():
@@ -103,11 +104,31 @@ class SumClient:
         told = {"vector": self.session.packed(masked & np.uint64((1 << bits) - 1)), "private": bool(private)}
         return self.session.envelope(self._identity, "mask", self.name, told)
 
+    def unreadable(self, shared: bytes) -> list[str]:
+        """Whose shares cannot be read: their secrets could not be had back if they vanished."""
+        found = []
+        for name, sealed in json_object(shared).items():
+            if name in self._keys:
+                try:
+                    self._opened(name, _digits(sealed))
+                except ProtocolFault:
+                    found.append(name)
+        return sorted(found)
+
+    def complain(self, names: list[str]) -> bytes:
+        """Instead of a vector: whose shares cannot be read. This party takes no further part in the sum."""
+        self._enter("mask")
+        return self.session.envelope(self._identity, "mask", self.name, {"unreadable": names})
+
     def confirm(self, arrived: bytes) -> bytes:
         """A signature on the list of parties whose vectors arrived."""
         self._enter("confirm")
-        survivors = parsed(arrived).get("survivors")
-        if not isinstance(survivors, list) or sorted(set(survivors)) != survivors:
+        survivors = json_object(arrived).get("survivors")
+        if not (
+            isinstance(survivors, list)
+            and all(isinstance(name, str) for name in survivors)
+            and sorted(set(survivors)) == survivors
+        ):
             raise ProtocolFault("survivors must be a sorted list of different names, they are not")
         if not set(survivors) <= set(self._inbox):
             raise ProtocolFault("survivors must be parties that shared their secrets, one is not")
@@ -120,7 +141,7 @@ class SumClient:
     def reveal(self, confirmed: bytes) -> bytes:
         """Shares of what masks the sum of the survivors, once enough of them confirmed the same list."""
         self._enter("reveal")
-        messages, agreed = parsed(confirmed), []
+        messages, agreed = json_object(confirmed), []
         for name in self._survivors:
             if name in messages:
                 told = self.session.opened("confirm", name, str(messages[name]).encode())
@@ -169,6 +190,8 @@ class SumClient:
         key = bytes.fromhex(self._keys[writer]["seal"])
         purpose = (b"share", self.session.digest, writer.encode(), self.name.encode())
         both = masks.unseal(masks.agreed_key(self._seal_key, key, *purpose), sealed)
+        if len(both) != 2 * shamir.SHARE_BYTES:
+            raise ProtocolFault(f"two shares must have {2 * shamir.SHARE_BYTES} bytes, got {len(both)}")
         return both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
 
 
@@ -188,9 +211,11 @@ def add_pairwise(
 
 
 def checked_keys(told: dict[str, Any]) -> dict[str, str]:
-    """The two keys a party advertises, and nothing else."""
-    if set(told) != {"seal", "mask"} or any(len(_digits(key)) != masks.KEY_BYTES for key in told.values()):
-        raise ProtocolFault(f"a party must advertise two keys of {masks.KEY_BYTES} bytes, one did not")
+    """The two different keys a party advertises, and nothing else; both of full order, or nobody could use them."""
+    if set(told) != {"seal", "mask"} or told["seal"] == told["mask"]:
+        raise ProtocolFault("a party must advertise two different keys, one did not")
+    for key in told.values():
+        masks.agreed_key(masks.fresh_key(), hexadecimal(key, masks.KEY_BYTES, "an advertised key"), b"check")
     return told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import ProtocolFault
+from recordwise.federation.forms import hexadecimal, one_line
 from recordwise.federation.secure_sum import masks, shamir
 from recordwise.federation.secure_sum.client import add_pairwise, checked_keys, commitment
 from recordwise.federation.secure_sum.session import Session
+
+SEALED_BYTES = 2 * shamir.SHARE_BYTES + 16  # two shares and the tag
 
 
 class SumServer:
@@ -23,16 +27,22 @@ class SumServer:
       - with fewer than `threshold` parties left at any stage there is none;
       - a message that is altered, of another sum, of another stage or of another party counts as missing.
 
+    Args:
+      seeded: Let in noise that was drawn from a seed, for experiments; the sum then says that it is not private.
+
     Attributes:
       faults: Why parties were left out, in words.
+      culprits: Who made the sum fail, where that can be told: another sum should do without them.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, *, seeded: bool = False) -> None:
+        self.session, self._seeded = session, seeded
         self.faults: dict[str, str] = {}
+        self.culprits: set[str] = set()
         self._keys: dict[str, dict[str, Any]] = {}
         self._shared: dict[str, dict[str, Any]] = {}
         self._vectors: dict[str, NDArray[np.uint64]] = {}
+        self._accused: Counter[str] = Counter()
         self._private = True
 
     @property
@@ -42,7 +52,16 @@ class SumServer:
 
     def advertised(self, messages: Mapping[str, bytes]) -> bytes:
         """Everybody's keys, for everybody who sent theirs."""
-        self._keys = self._accept("advertise", messages, self.session.roster, checked_keys)
+        taken: set[str] = set()
+
+        def checked(told: dict[str, Any]) -> dict[str, str]:
+            keys = checked_keys(told)
+            if taken & set(keys.values()):
+                raise ProtocolFault("every advertised key must differ from the others, two are equal")
+            taken.update(keys.values())
+            return keys
+
+        self._keys = self._accept("advertise", messages, self.session.roster, checked)
         return json.dumps({name: messages[name].decode() for name in self._keys}).encode()
 
     def shared(self, messages: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -51,6 +70,9 @@ class SumServer:
         def checked(told: dict[str, Any]) -> dict[str, Any]:
             if set(told["sealed"]) != set(self._keys):
                 raise ProtocolFault("shares must be sealed for every party that advertised keys, they are not")
+            for sealed in told["sealed"].values():
+                hexadecimal(sealed, SEALED_BYTES, "two sealed shares")
+            hexadecimal(told["commitment"], masks.KEY_BYTES, "a commitment")
             return told
 
         self._shared = self._accept("share", messages, self._keys, checked)
@@ -63,7 +85,13 @@ class SumServer:
         """The list of parties whose vectors arrived."""
 
         def checked(told: dict[str, Any]) -> NDArray[np.uint64]:
+            for name in {name for name in told.get("unreadable", ()) if name in self._shared}:
+                self._accused[name] += 1
+                if self._accused[name] > 1:  # one party alone may lie about another
+                    self.culprits.add(name)
             vector = self.session.unpacked(told["vector"])
+            if not (told["private"] is True or self._seeded):
+                raise ProtocolFault("noise must not be drawn from a seed, this is")
             self._private = self._private and told["private"] is True
             return vector
 
@@ -85,7 +113,7 @@ class SumServer:
         """The sum; how many parties it covers; and whether all their noise was private."""
 
         def checked(told: dict[str, Any]) -> dict[str, bytes]:
-            shares = {name: bytes.fromhex(share) for name, share in told["shares"].items()}
+            shares = {name: hexadecimal(share, shamir.SHARE_BYTES, "a share") for name, share in told["shares"].items()}
             if set(shares) != set(self._shared):
                 raise ProtocolFault("shares must be revealed of every party that shared its secrets, they are not")
             return shares
@@ -95,27 +123,42 @@ class SumServer:
         for vector in self._vectors.values():
             total = total + vector
         for name, told in self._shared.items():
-            secret = shamir.combine(
-                {self.session.point(helper): shares[name] for helper, shares in revealed.items()},
-                self.session.threshold,
+            secret = self._recovered(
+                name, told, {self.session.point(helper): shares[name] for helper, shares in revealed.items()}
             )
             total = (
-                self._without_own_mask(total, secret, told)
+                self._without_own_mask(total, secret)
                 if name in self._vectors
                 else self._without_pairs(total, secret, name)
             )
         return total & np.uint64((1 << self.session.modulus_bits) - 1), len(self._vectors), self._private
 
-    def _without_own_mask(self, total: NDArray[np.uint64], own_mask: bytes, told: dict[str, Any]) -> NDArray[np.uint64]:
-        if commitment(self.session, own_mask) != told["commitment"]:
-            raise ProtocolFault("revealed shares must give the mask that was committed to, they do not")
+    def _recovered(self, name: str, told: dict[str, Any], shares: dict[int, bytes]) -> bytes:
+        """A party's secret that is the one it committed to, even if another party revealed a wrong share of it."""
+        without = [{point: share for point, share in shares.items() if point != liar} for liar in shares]
+        for some in (shares, *without):
+            try:
+                secret = shamir.combine(some, self.session.threshold)
+            except ProtocolFault:
+                continue
+            if name in self._vectors:
+                fits = commitment(self.session, secret) == told["commitment"]
+            else:
+                fits = masks.public_key(secret).hex() == self._keys[name]["mask"]
+            if fits:
+                return secret
+        self.culprits.add(name)
+        self.faults[name] = "'share' refused: its shares do not give the secret it committed to"
+        raise ProtocolFault(
+            f"revealed shares must give the secret that {name!r} committed to, they do not; nothing is revealed"
+        )
+
+    def _without_own_mask(self, total: NDArray[np.uint64], own_mask: bytes) -> NDArray[np.uint64]:
         key = masks.derived_key(own_mask, b"own mask", self.session.digest)
         return total - masks.mask(key, self.session.length, self.session.modulus_bits)
 
     def _without_pairs(self, total: NDArray[np.uint64], mask_key: bytes, name: str) -> NDArray[np.uint64]:
         """Add the vanished party's side of its pairwise masks, so that the survivors' sides cancel."""
-        if masks.public_key(mask_key).hex() != self._keys[name]["mask"]:
-            raise ProtocolFault("revealed shares must give the key that was advertised, they do not")
         for other in self._vectors:
             total = add_pairwise(self.session, total, mask_key, self._keys[other]["mask"], name, other)
         return total
@@ -134,8 +177,8 @@ class SumServer:
                 continue
             try:
                 accepted[name] = checked(self.session.opened(stage, name, messages[name]))
-            except (ProtocolFault, KeyError, TypeError, ValueError, AttributeError) as fault:
-                self.faults[name] = f"{stage!r} refused: {fault}"
+            except Exception as fault:  # whatever a party sends costs it its place, and nobody else anything
+                self.faults[name] = one_line(f"{stage!r} refused: {fault}")
         if len(accepted) < self.session.threshold:
             raise ProtocolFault(
                 f"a sum needs >= {self.session.threshold} parties, {len(accepted)} were left at {stage!r}; nothing is "

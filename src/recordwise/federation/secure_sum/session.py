@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault, whole
 from recordwise.federation import identity
+from recordwise.federation.forms import hexadecimal, json_object, text
 
 VERSION = "recordwise-secure-sum-1"
 MOST_BITS = 62
@@ -92,13 +93,10 @@ class Session:
 
     def opened(self, stage: str, name: str, message: bytes) -> dict[str, Any]:
         """What a signed message says; a message of another stage, party or sum is refused."""
-        told = parsed(message)
-        try:
-            body, signature = str(told["body"]), bytes.fromhex(told["signature"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolFault(f"a message must have a body and a signature, that of {name!r} has not") from error
+        told = json_object(message)
+        body, signature = text(told, "body"), hexadecimal(told.get("signature"), 64, "a signature")
         self.verify(stage, name, body.encode(), signature)
-        return parsed(body.encode())
+        return json_object(body.encode())
 
     def packed(self, residues: NDArray[np.uint64]) -> str:
         width = (self.modulus_bits + 7) // 8
@@ -121,14 +119,3 @@ class Session:
 
     def _signed(self, stage: str, name: str, content: bytes) -> tuple[bytes, ...]:
         return VERSION.encode(), self.digest, stage.encode(), name.encode(), content
-
-
-def parsed(message: bytes) -> dict[str, Any]:
-    """A JSON object, or a fault."""
-    try:
-        told = json.loads(message)
-    except ValueError as error:
-        raise ProtocolFault("a message must be JSON, one is not") from error
-    if not isinstance(told, dict):
-        raise ProtocolFault(f"a message must be a JSON object, got {type(told).__name__}")
-    return told

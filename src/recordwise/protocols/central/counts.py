@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.votes.ballot import Ballot, Votes
+
+MOST_COUNT = 2**40  # sums of counts must stay whole numbers
 
 
 class ExactCounts:
@@ -63,6 +66,23 @@ class Central(Protocol[ExactCounts]):
                 raise ProtocolFault(f"counts must have shape {total.shape}, got {message.counts.shape}")
             total += message.counts
         return total
+
+    def to_wire(self, message: ExactCounts) -> bytes:
+        file = io.BytesIO()
+        np.save(file, message.counts)
+        return file.getvalue()
+
+    def from_wire(self, content: bytes) -> ExactCounts:
+        try:
+            counts = np.load(io.BytesIO(content), allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise ProtocolFault("counts must be an array, they are not") from error
+        shape = (self.ballot.num_queries, self.ballot.num_classes)
+        if not isinstance(counts, np.ndarray) or counts.shape != shape or counts.dtype != np.int64:
+            raise ProtocolFault(f"counts must be int64 of shape {shape}, they are not")
+        if not (counts.min() >= 0 and counts.max() <= MOST_COUNT):
+            raise ProtocolFault(f"a count must lie in [0, {MOST_COUNT}], one does not")
+        return ExactCounts(counts)
 
     def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
         return self.protect(counts, replace(self.guarantee, private=False), noise)

@@ -149,6 +149,19 @@ class LocalMechanism(Protocol[Answers]):
     def noise_std(self, num_records: int) -> float:
         return self.law(num_records).std
 
+    def to_wire(self, message: Answers) -> bytes:
+        from recordwise.protocols.local import wire
+
+        return wire.pack(self, message)
+
+    def from_wire(self, content: bytes) -> Answers:
+        from recordwise.protocols.local import wire
+
+        answers = wire.unpack(self, content)
+        if not answers.private:
+            raise ProtocolFault("answers must not be made from a seed, these are")
+        return answers
+
     def client(self, votes: Votes, noise: Noise) -> Answers:
         self.check_ballot(votes)
         bodies = np.empty((len(votes), self.message_size), dtype=np.uint8)

@@ -25,7 +25,7 @@ from recordwise.privacy.noise import Noise, bernoulli, exp
 from recordwise.protocols.local.assignments import Answered, anywhere, next_sets, walked
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.local.mechanism import check_replace
-from recordwise.protocols.protocol import Protocol, check_one_query_per_class
+from recordwise.protocols.protocol import Protocol, Silos, check_one_query_per_class
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Assigned
 from recordwise.randomness import seeded
@@ -146,6 +146,10 @@ class Questions(Protocol[Respondents]):
     @classmethod
     def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> Questions:
         return cls(ballot=ballot, epsilon=terms.pure_epsilon())
+
+    @classmethod
+    def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> Questions:
+        raise InvalidInput("mechanism must send one message per record: questions in waves are not carried yet")
 
     def informed(self, sizes: Ints) -> Questions:
         return replace(self, sizes=tuple(sizes.tolist()))

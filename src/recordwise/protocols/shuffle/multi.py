@@ -23,7 +23,7 @@ from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.flood import Flood, calibrate_flood
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle.single import check_delta
@@ -112,6 +112,10 @@ class ShuffleMulti(Protocol[Increments]):
             colluding=num_records - terms.honest(num_records),
             neighbours=terms.neighbours,
         )
+
+    @classmethod
+    def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> ShuffleMulti:
+        raise InvalidInput("mechanism must send one message per record to be shuffled between silos")
 
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:

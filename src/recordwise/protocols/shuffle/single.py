@@ -20,7 +20,7 @@ from recordwise.privacy.noise import Noise, SumOfEstimates, permutation
 from recordwise.protocols.choose import least_noise
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
-from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import AUTO, register
 from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
@@ -90,6 +90,12 @@ class ShuffleSingle(Protocol[Answers]):
             colluding=num_records - terms.honest(num_records),
             mechanism=terms.mechanism,
         )
+
+    @classmethod
+    def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> ShuffleSingle:
+        """The messages of colluding silos do not count among the senders, so no more of them are left out."""
+        one = replace(cls.planned(terms, ballot, silos.least_records), senders=silos.least_records, colluding=0)
+        return replace(one, mechanism=one.local.name)  # silos need not choose again
 
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:

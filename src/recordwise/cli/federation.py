@@ -1,0 +1,195 @@
+"""`recordwise coordinator`, `recordwise silo` and `recordwise shuffler`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordwise.errors import InvalidInput
+
+coordinator_app = typer.Typer(
+    no_args_is_help=True,
+    help="""Label a pool with records that stay at silos: the coordinator's side.
+
+    [bold]init[/bold] a folder, write coordinator.toml (see the one it makes), [bold]register[/bold] each silo's
+    node.crt, then [bold]run[/bold].""",
+)
+silo_app = typer.Typer(
+    no_args_is_help=True,
+    help="""Answer a coordinator for records that stay here: a silo's side.
+
+    [bold]init[/bold] a folder, write silo.toml (see the one it makes), exchange identities with the other silos,
+    [bold]run[/bold]; then look at [bold]offers[/bold] and [bold]approve[/bold] those you agree to.""",
+)
+shuffler_app = typer.Typer(no_args_is_help=True, help="Shuffle silos' sealed messages, for runs under shuffle trust.")
+
+Folder = Annotated[Path, typer.Argument(help="The folder of this party: settings, keys, ledger, state.")]
+Name = Annotated[str, typer.Option(help="How the others call it.")]
+Address = Annotated[str, typer.Option(help="host:port where the coordinator listens.")]
+Certificate = Annotated[Path, typer.Option(help="coordinator.crt, got from the coordinator by a way you trust.")]
+
+
+def install(app: typer.Typer) -> None:
+    """Add the three groups of commands."""
+    app.add_typer(coordinator_app, name="coordinator")
+    app.add_typer(silo_app, name="silo")
+    app.add_typer(shuffler_app, name="shuffler")
+
+
+@coordinator_app.command("init")
+def coordinator_init(folder: Folder) -> None:
+    """Make a folder with a key, its certificate and a coordinator.toml to fill in."""
+    from recordwise.federation.nodes import new_party
+
+    new_party(folder, "coordinator.crt")
+    _template(folder / "coordinator.toml", COORDINATOR)
+    typer.echo(f"hand to every silo, by a way you trust: {folder / 'coordinator.crt'}")
+
+
+@coordinator_app.command("register")
+def coordinator_register(
+    folder: Folder, node: Annotated[list[Path], typer.Argument(help="node.crt of each silo or shuffler to let in.")]
+) -> None:
+    """Let nodes in; those that are not registered do not get through the handshake."""
+    from recordwise.federation.hub import register
+
+    for identity in register(folder, node):
+        typer.echo(f"registered: {identity.hex()}")
+
+
+@coordinator_app.command("run")
+def coordinator_run(
+    folder: Folder,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.")] = 9600,
+) -> None:
+    """Carry coordinator.toml out. Killed at any point, run it again: it goes on, and nothing is paid for twice."""
+    from recordwise.federation.hub import door, run_coordinator
+    from recordwise.progress import Bars
+
+    _log()
+    with door(folder, host=host, port=port) as exchange:
+        summary = run_coordinator(folder, exchange, Bars())
+    typer.echo(summary.as_text())
+
+
+@silo_app.command("init")
+def silo_init(folder: Folder, name: Name) -> None:
+    """Make a folder with a key, its certificate and a silo.toml to fill in."""
+    identity = _new_node(folder, name)
+    _template(folder / "silo.toml", SILO.format(name=name))
+    typer.echo(f"identity, for the coordinator and the other silos: {name} = {identity.hex()!r}")
+    typer.echo(f"for the coordinator to register: {folder / 'node.crt'}")
+
+
+@silo_app.command("run")
+def silo_run(folder: Folder, address: Address, certificate: Certificate) -> None:
+    """Connect to the coordinator and answer what silo.toml allows, until stopped."""
+    from recordwise.federation.nodes import run_node
+
+    _log()
+    run_node(folder, address, certificate)
+
+
+@silo_app.command("offers")
+def silo_offers(folder: Folder) -> None:
+    """Show what coordinators ask for and what it would cost, and what was approved."""
+    for offer in sorted((folder / "state" / "offers").glob("*.txt")):
+        approved = (folder / "state" / "approved" / offer.stem).exists()
+        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{offer.read_text()}")
+
+
+@silo_app.command("approve")
+def silo_approve(
+    folder: Folder, plan: Annotated[str, typer.Argument(help="The first digits (8 or more) of an offered plan.")]
+) -> None:
+    """Agree to one offered plan: this silo will answer it."""
+    from recordwise.federation.policy import approve
+
+    typer.echo(f"approved:\n{approve(folder / 'state', plan)}")
+
+
+@shuffler_app.command("init")
+def shuffler_init(folder: Folder, name: Name) -> None:
+    """Make a folder with keys and a shuffler.toml to fill in."""
+    from recordwise.federation.nodes import shuffler_key
+    from recordwise.federation.secure_sum import masks
+
+    identity = _new_node(folder, name)
+    key = masks.public_key(shuffler_key(folder))
+    _template(folder / "shuffler.toml", SHUFFLER.format(name=name))
+    typer.echo(f'[shuffler]\nname = "{name}"\nidentity = "{identity.hex()}"\nkey = "{key.hex()}"')
+    typer.echo(f"for the coordinator to register: {folder / 'node.crt'}")
+
+
+@shuffler_app.command("run")
+def shuffler_run(folder: Folder, address: Address, certificate: Certificate) -> None:
+    """Connect to the coordinator and shuffle what silos of shuffler.toml seal to it, until stopped."""
+    silo_run(folder, address, certificate)
+
+
+def _new_node(folder: Path, name: str) -> bytes:
+    from recordwise.federation.forms import is_name
+    from recordwise.federation.nodes import NODE_CERTIFICATE, new_party
+
+    if not is_name(name) or '"' in name or "\\" in name:
+        raise InvalidInput(f"name must be 1 to 64 printable characters without quotes, got {name!r}")
+    return new_party(folder, NODE_CERTIFICATE)
+
+
+def _log() -> None:
+    """What happens, on standard error: for the operator of this machine."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+
+
+def _template(path: Path, text: str) -> None:
+    if not path.exists():
+        path.write_text(text)
+    typer.echo(f"fill in: {path}")
+
+
+COORDINATOR = """name = "federation"
+
+[public]                              # the pool to label
+path = "pool.npz"
+
+[privacy]
+epsilon = 1.0                         # the whole run, all rounds together
+trust = "distributed"                 # central, distributed, local or shuffle
+
+[method]
+classes = ["a", "b"]                  # public
+rounds = 1
+
+[federation]
+threshold = 3                         # with fewer silos nothing is released
+colluding = 1                         # so many silos may see the release and know their own noise
+attempts = 1                          # secure sums per round, should some fail; silos pay for each
+records = [100, 1000]                 # at least and at most so many records at all silos together
+
+[federation.silos]                    # name = identity, as `recordwise silo init` printed it
+"""
+
+SILO = """name = "{name}"
+
+[records]                             # private; .npz, .npy, .parquet, .csv, .txt or an image folder
+path = "records.npz"
+labels = "labels"
+
+[policy]
+epsilon = 1.0                         # the cap: what all answers together may cost any one record
+trust = "distributed"                 # the most trust this silo grants
+min_participants = 2
+colluding = 1                         # so many other silos may work against this one
+always = false                        # true answers whatever the rules allow, without asking a person
+
+[peers]                               # the other silos' identities, got from them and not from the coordinator
+"""
+
+SHUFFLER = """name = "{name}"
+
+[peers]                               # identities of the silos it shuffles for
+"""

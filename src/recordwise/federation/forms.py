@@ -1,0 +1,115 @@
+"""The forms that messages may have: what comes from another party is measured before anything is made of it.
+
+Whatever is sent, a reader here gives a value or a `ProtocolFault`: text is valid Unicode, names can be printed, numbers
+are finite, and an array is exactly as long as its header says, before it is allocated.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from recordwise.errors import ProtocolFault, shown
+
+MOST_JSON = 1 << 26  # bytes
+MOST_NAME = 64  # characters
+PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
+
+
+def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """A message: one line of JSON, then bytes."""
+    return json.dumps(header, sort_keys=True).encode() + b"\n" + body
+
+
+def unframe(message: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, body = message.partition(b"\n")
+    return json_object(line), body
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """A JSON object, or a fault."""
+    if len(content) > MOST_JSON:
+        raise ProtocolFault(f"a message's JSON must have at most {MOST_JSON:,} bytes, got {len(content):,}")
+    try:
+        told = json.loads(content.decode(), parse_constant=_no_constant)
+        json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
+    except (ValueError, RecursionError) as error:
+        raise ProtocolFault("a message must be JSON of a sensible depth and size, one is not") from error
+    if not isinstance(told, dict):
+        raise ProtocolFault(f"a message must be a JSON object, got {type(told).__name__}")
+    return told
+
+
+def text(told: dict[str, Any], key: str) -> str:
+    """A value that must be text."""
+    value = told.get(key)
+    if not isinstance(value, str):
+        raise ProtocolFault(f"{key} must be text, got {shown(value)}")
+    return value
+
+
+def hexadecimal(value: object, size: int, what: str) -> bytes:
+    """So many bytes, written as hexadecimal digits."""
+    try:
+        content = bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError:
+        content = b""
+    if len(content) != size:
+        raise ProtocolFault(f"{what} must have {size} bytes as hexadecimal digits, got {shown(value)}")
+    return content
+
+
+def is_name(value: object) -> bool:
+    """Whether a terminal can show it as one short word or phrase, and nothing but that."""
+    return isinstance(value, str) and 0 < len(value) <= MOST_NAME and value.isprintable() and value == value.strip()
+
+
+def name(value: object, what: str) -> str:
+    if not is_name(value):
+        raise ProtocolFault(f"{what} must be 1 to {MOST_NAME} printable characters, got {shown(value)}")
+    return str(value)
+
+
+def whole_number(value: object, least: int, most: int, what: str) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ProtocolFault(f"{what} must be a whole number in [{least}, {most}], got {shown(value)}")
+    return value
+
+
+def one_line(words: object) -> str:
+    """Anything as one line that is safe to print."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in str(words))
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+def array_bytes(array: NDArray[Any]) -> bytes:
+    """An array as NumPy's own format."""
+    file = io.BytesIO()
+    npy.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def array_from(content: bytes) -> NDArray[Any]:
+    """The array that `array_bytes` wrote. Nothing is allocated that the content does not fill."""
+    file = io.BytesIO(content)
+    try:
+        header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
+        shape, columns_first, dtype = header(file)
+        rest = memoryview(content)[file.tell() :]
+        sized = all(type(side) is int and side >= 0 for side in shape)
+        if not sized or dtype.kind not in PLAIN or math.prod(shape) * dtype.itemsize != len(rest):
+            raise ValueError
+        flat = np.frombuffer(rest, dtype=dtype) if len(rest) else np.empty(0, dtype)
+        return flat.reshape(shape, order="F" if columns_first else "C").copy(order="K")
+    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
+        raise ProtocolFault("an array must be plain numbers or text, as many as its header says, one is not") from error
+
+
+def _no_constant(spelling: str) -> NoReturn:
+    raise ValueError(spelling)

@@ -1,0 +1,105 @@
+"""The coordinator made from its folder: who is let in, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from recordwise.distiller import PrivateDistiller
+from recordwise.durable import write_whole
+from recordwise.errors import InvalidInput
+from recordwise.federation.certificates import MOST_BYTES, fingerprint_of, identity_in, tls_context
+from recordwise.federation.coordinator import fit_silos
+from recordwise.federation.door import Door
+from recordwise.federation.exchange import Exchange
+from recordwise.federation.identity import identity_key, kept_key
+from recordwise.federation.nodes import IDENTITY
+from recordwise.federation.settings import CoordinatorFile, read_coordinator
+from recordwise.federation.silo import log
+from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Progress, Silent
+from recordwise.report import Summary, summarize
+from recordwise.run import read_test, write_outcome
+
+COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
+
+
+def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
+    """Let the holders of these certificates in from now on; gives their identities.
+
+    This is the only way in, and it needs write access to the coordinator's folder.
+    """
+    (folder / REGISTERED).mkdir(parents=True, exist_ok=True)
+    identities = []
+    for place in certificates:
+        try:
+            with place.open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        except OSError as fault:
+            raise InvalidInput(f"the certificate {str(place)!r} could not be read: {fault.strerror}") from fault
+        identity = identity_in(content, str(place))
+        write_whole(folder / REGISTERED / f"{identity.hex()}.crt", content)
+        identities.append(identity)
+    return identities
+
+
+def door(folder: Path, *, host: str, port: int) -> Door:
+    """The coordinator's door, for the registered nodes that coordinator.toml names."""
+    company = read_coordinator(folder / COORDINATOR).federation.company()
+    parties = {identity: name for name, identity in company.roster.items()}
+    if company.shuffler is not None:
+        parties[company.shuffler[1]] = company.shuffler[0]
+    trusted: dict[str, bytes] = {}
+    for place in sorted((folder / REGISTERED).glob("*.crt")):
+        content = place.read_bytes()
+        identity = identity_in(content, str(place))
+        if identity in parties:
+            trusted[parties[identity]] = content
+    if missing := sorted(set(parties.values()) - set(trusted)):
+        raise InvalidInput(
+            f"every party of {COORDINATOR} must be registered, {', '.join(missing)} is not: recordwise coordinator "
+            f"register {folder} node.crt"
+        )
+    context = tls_context(kept_key(folder / IDENTITY, identity_key()), trusted.values(), folder, server_side=True)
+    return Door(context, {fingerprint_of(content): name for name, content in trusted.items()}, host, port)
+
+
+def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
+    """Carry a federated run out; killed at any point, it goes on when it is run again."""
+    told = read_coordinator(folder / COORDINATOR)
+    public = told.public.read("public")
+    schema = told.public_schema(public)
+    pool = schema.pool(public.samples, "[public] samples")
+    test = None
+    if told.test is not None:
+        test = read_test(told.test, schema, told.method.classes, several=told.method.labels_per_record > 1)
+    distiller = PrivateDistiller(
+        **told.settings(),
+        schema=schema,
+        ledger=_ledger(told),
+        budget=told.privacy.budget,
+        run_dir=told.out,
+        progress=progress or Silent(),
+    )
+    company = told.federation.company()
+    fit_silos(distiller, pool, company, exchange, on_fault=lambda fault: log.warning("left out: %s", fault))
+    accuracy = None if test is None else float(distiller.score(*test))
+    summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
+    assert told.out is not None  # a coordinator's file has a default
+    write_outcome(told.out, distiller, summary)
+    return summary
+
+
+def _ledger(told: CoordinatorFile) -> str:
+    """The coordinator's ledger, with its budget open: by default for exactly what the run may cost."""
+    privacy = told.privacy
+    assert privacy.ledger is not None
+    ledger = Ledger.open(privacy.ledger)
+    if privacy.budget not in [budget.name for budget in ledger.budgets()]:
+        ledger.open_budget(
+            privacy.budget,
+            epsilon=privacy.epsilon if privacy.budget_epsilon is None else privacy.budget_epsilon,
+            delta=privacy.delta if privacy.budget_epsilon is None else privacy.budget_delta,
+            neighbours=privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
+        )
+    return privacy.ledger
