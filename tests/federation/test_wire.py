@@ -41,7 +41,7 @@ def pooled(wire: Wire, folder: Path, number: int, names: tuple[str, ...] = NAMES
 
     queries, encoder = joblib.load(folder / "run" / f"queries-{number}"), joblib.load(folder / "run" / "encoder")
     held, ballot = wire.rows(*names), releases(folder)[0].ballot
-    numbers, _ = read_labels(wire.labels[held], CLASSES, 1)
+    numbers, _ = read_labels(wire.labels[held], np.unique(CLASSES), 1)
     return cast_votes(
         encode(encoder, wire.samples[held]), numbers[:, 0], queries.vectors, ballot, metric=queries.metric
     ).counts()

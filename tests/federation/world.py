@@ -175,7 +175,7 @@ class World:
         one = fitted.rounds_[number - 1]
         held = [self.held[name] for name in (names or self.names)]
         samples = np.concatenate([part[0] for part in held])
-        numbers, _ = read_labels(np.concatenate([part[1] for part in held]), CLASSES, 1)
+        numbers, _ = read_labels(np.concatenate([part[1] for part in held]), fitted.classes_, 1)
         return cast_votes(
             encode(fitted.encoder_, samples),
             numbers[:, 0],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -68,21 +67,15 @@ class Central(Protocol[ExactCounts]):
         return total
 
     def to_wire(self, message: ExactCounts) -> bytes:
-        file = io.BytesIO()
-        np.save(file, message.counts)
-        return file.getvalue()
+        return message.counts.astype("<i8").tobytes()
 
     def from_wire(self, content: bytes) -> ExactCounts:
-        try:
-            counts = np.load(io.BytesIO(content), allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
-            raise ProtocolFault("counts must be an array, they are not") from error
-        shape = (self.ballot.num_queries, self.ballot.num_classes)
-        if not isinstance(counts, np.ndarray) or counts.shape != shape or counts.dtype != np.int64:
-            raise ProtocolFault(f"counts must be int64 of shape {shape}, they are not")
+        if len(content) != 8 * self.ballot.num_cells:
+            raise ProtocolFault(f"counts must have {8 * self.ballot.num_cells} bytes, got {len(content)}")
+        counts = np.frombuffer(content, dtype="<i8").astype(np.int64)
         if not (counts.min() >= 0 and counts.max() <= MOST_COUNT):
             raise ProtocolFault(f"a count must lie in [0, {MOST_COUNT}], one does not")
-        return ExactCounts(counts)
+        return ExactCounts(counts.reshape(self.ballot.num_queries, self.ballot.num_classes))
 
     def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
         return self.protect(counts, replace(self.guarantee, private=False), noise)
