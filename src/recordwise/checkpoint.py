@@ -125,11 +125,10 @@ class NoFolder:
     """Stands for the folder of a run that keeps nothing: killed, it starts afresh, as another run."""
 
     name = ""
+    bound = False
 
     def __init__(self) -> None:
         self.run_id = uuid.uuid4().hex
-
-    bound = False
 
     def bind(self, payer: str) -> None:
         pass

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
@@ -47,10 +50,13 @@ class _Seen:
 
 
 _seen = _Seen()
+_counting: ContextVar[bool] = ContextVar("counting", default=True)
 
 
 def count_fit(X: Samples, promise: Guarantee) -> None:
     """Note a fit of the records X that no ledger pays for; warn if some of them were fitted before."""
+    if not _counting.get():
+        return
     times, epsilon, delta = _seen.add(_rows(X), float(promise.epsilon), float(promise.delta))
     if times > 1:
         slack = f" and delta {rounded_up(Fraction(delta))}" if delta else ""
@@ -63,9 +69,14 @@ def count_fit(X: Samples, promise: Guarantee) -> None:
         )
 
 
-def forget_fits() -> None:
-    """Start counting anew: for records that have nothing to do with those before."""
-    _seen.forget()
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Fits in here are not counted: their records are public, or nobody sees what they release."""
+    token = _counting.set(False)
+    try:
+        yield
+    finally:
+        _counting.reset(token)
 
 
 def _rows(X: Any) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from recordwise.data.samples import Kind, kind_of, rows
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.hashing import digest, fingerprint
+from recordwise.fits import uncounted
 from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
@@ -152,7 +153,8 @@ def _run(
 
     settings = clone(distiller, safe=False).get_params(deep=False)
     watched = Watched(**settings | {"ledger": None, "run_dir": None, "progress": None})
-    watched.fit(X, y, X_public=X_public)
+    with uncounted():  # nothing of it is released
+        watched.fit(X, y, X_public=X_public)
     published = {
         "encoder": fingerprint(watched.encoder_),
         "classes": fingerprint(watched.classes_),
