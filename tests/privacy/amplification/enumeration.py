@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import combinations, combinations_with_replacement, permutations, product
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import combinations_with_replacement, permutations
+from typing import Any
 
 import numpy as np
+import pytest
+from exact_laws import Walk, every_vote, exact_law
 from numpy.typing import NDArray
+
+from recordwise.protocols.local import LocalMechanism
+from recordwise.protocols.local.hashing import HashFamily
+from recordwise.votes.ballot import Ballot
 
 Channel = NDArray[np.float64]  # (records, messages) probabilities
 Histogram = tuple[int, ...]
@@ -74,41 +82,35 @@ def k_ary_channel(epsilon0: float, answers: int) -> Channel:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def collision_channel(epsilon0: float, cells: int, buckets: int, domain: int) -> Channel:
-    """All hash functions from the domain to the buckets equally likely; records vote for up to `cells` cells."""
-    e = math.exp(epsilon0)
-    omega = cells * e + buckets - cells
-    hashes = list(product(range(buckets), repeat=domain))
-    rows = []
-    for votes in subsets(domain, cells):
-        row = []
-        for hashed in hashes:
-            hit = {hashed[cell] for cell in votes}
-            elsewhere = (omega - e * len(hit)) / ((buckets - len(hit)) * omega)
-            row += [e / omega if bucket in hit else elsewhere for bucket in range(buckets)]
-        rows.append(np.array(row) / len(hashes))
-    return np.array(rows)
+def client_channel(kind: type[LocalMechanism], ballot: Ballot, epsilon0: Fraction) -> Channel:
+    """What the real client sends, for every record there is: all its draws walked through."""
+    mechanism = kind(ballot=ballot, epsilon=epsilon0)
+    return sent_channel(
+        [lambda walk, votes=votes: mechanism.client(votes, walk).bodies for votes in every_vote(ballot)]
+    )
 
 
-def bits_channel(keep: float, on: float, cells: int, domain: int) -> Channel:
-    """Independent bits: a one stays with probability `keep`, a zero turns on with probability `on`."""
-    rows = []
-    for votes in subsets(domain, cells):
-        ones = np.array([keep if cell in votes else on for cell in range(domain)])
-        rows.append([math.prod(np.where(bits, ones, 1 - ones)) for bits in product((0, 1), repeat=domain)])
-    return np.array(rows)
+def sent_channel(records: list[Callable[[Walk], NDArray[np.uint8]]]) -> Channel:
+    """The messages of each record, by real code that draws from a walk.
+
+    Hash keys are drawn from a family of which every function is equally likely: real ones are as independent as the
+    mechanism asks for (`tests/protocols/local/test_local_hashing.py`), and small enough to list here.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HashFamily, "draw", _any_function)
+        patch.setattr(HashFamily, "apply", _looked_up)
+        laws = [exact_law(lambda walk, send=send: send(walk).tobytes()) for send in records]
+    messages = sorted(set().union(*laws))
+    channel = np.array([[float(law.get(message, 0)) for message in messages] for law in laws])
+    return np.unique(channel, axis=0)  # records that vote alike, or not at all, send alike
 
 
-def subset_channel(epsilon0: float, domain: int, size: int) -> Channel:
-    chosen = list(combinations(range(domain), size))
-    weights = np.array([[math.exp(epsilon0) if cell in subset else 1.0 for subset in chosen] for cell in range(domain)])
-    return weights / weights.sum(axis=1, keepdims=True)
+def _any_function(family: HashFamily, count: int, noise: Any) -> NDArray[np.int64]:
+    keys = np.zeros((count, family.independence), dtype=np.int64)
+    keys[:, 0] = noise.uniform_below(family.buckets**family.domain, count)
+    return keys
 
 
-def pair_channel(first: Channel, second: Channel) -> Channel:
-    """A record in each channel, two messages sent as one."""
-    return np.array([np.outer(p, q).ravel() for p in first for q in second])
-
-
-def subsets(domain: int, most: int) -> list[tuple[int, ...]]:
-    return [votes for size in range(most + 1) for votes in combinations(range(domain), size)]
+def _looked_up(family: HashFamily, keys: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A function from points to buckets, read off the digits of its number."""
+    return keys[:, :1] // family.buckets ** np.asarray(points, dtype=np.int64) % family.buckets
