@@ -78,7 +78,10 @@ def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record:
 
 
 def _held_classes(held: Any) -> NDArray[Any]:
-    labels = np.asarray(held)
+    try:
+        labels = np.asarray(held)
+    except ValueError as fault:
+        raise InvalidInput(f"y must hold labels of one kind where classes are not declared: {first_line(fault)}") from fault
     if labels.ndim > 1 and labels.shape[1:] != (1,):
         raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
     labels = labels.ravel()
@@ -108,8 +111,8 @@ def as_labels(y: Any, num_records: int) -> Any:
     if hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     held = y if isinstance(y, np.ndarray | Sequence) else np.asarray(y)
-    if np.ndim(held) == 0 and not isinstance(held, Sequence):
-        raise InvalidInput(f"y must have shape (n,), got {np.shape(held)}")
+    if isinstance(held, np.ndarray) and not held.ndim:
+        raise InvalidInput("y must have shape (n,), got ()")
     if len(held) != num_records:
         raise InvalidInput(f"y must have one label for each of the {num_records} records, got {len(held)}")
     return held
@@ -202,12 +205,13 @@ def cast(
     """
     if overlap not in (VOTE, ABSTAIN):
         raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {overlap!r}")
+    asked = np.asarray(queries)
     picks = np.full((len(labels), ballot.votes_per_record), NOBODY, dtype=np.int32)
     why, copied = np.zeros(len(labels), dtype=np.int8), 0
     for start in range(0, len(labels), CHUNK):
         some = slice(start, start + CHUNK)
         read = schema.read(rows(samples, some))
-        vectors = vectors_of(encoder, read.samples)
+        vectors = vectors_of(encoder, read.samples, asked.shape[1])
         finite = np.isfinite(vectors).all(axis=1)
         why[some] = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
         if pool is not None:
@@ -217,7 +221,7 @@ def cast(
                 why[some][same] = Why.COPY
         near = nearest_queries(
             np.where(finite[:, None], vectors, np.float32(0)),
-            queries,
+            asked,
             ballot.votes_per_record,
             metric=metric,
             max_distance=max_distance,
@@ -229,23 +233,24 @@ def cast(
     return Votes(ballot, picks, labels), why, copied
 
 
-def vectors_of(encoder: Any, samples: Samples) -> NDArray[np.float32]:
-    """Each sample's vector; a row of NaN where the encoder fails on that sample.
+def vectors_of(encoder: Any, samples: Samples, dim: int) -> NDArray[np.float32]:
+    """Each sample's vector (n, dim); a row of NaN where the encoder fails on that sample.
 
     A batch on which an encoder of the user's own fails is halved until the samples at fault stand alone.
     """
     try:
         with np.errstate(all="ignore"):
-            return encode(encoder, samples)
+            vectors = encode(encoder, samples)
+        if vectors.shape == (len(samples), dim):
+            return vectors
     except MemoryError:
         raise
     except Exception:
-        if len(samples) <= 1:
-            return np.full((len(samples), 0), np.nan, dtype=np.float32)
-        half = len(samples) // 2
-        parts = [vectors_of(encoder, rows(samples, part)) for part in (slice(0, half), slice(half, None))]
-        dim = max(part.shape[1] for part in parts)
-        return np.concatenate([part if part.shape[1] == dim else np.full((len(part), dim), np.nan) for part in parts])
+        log.debug("a batch is encoded by halves", exc_info=True)
+    if len(samples) <= 1:
+        return np.full((len(samples), dim), np.nan, dtype=np.float32)
+    half = len(samples) // 2
+    return np.concatenate([vectors_of(encoder, rows(samples, part), dim) for part in (slice(0, half), slice(half, None))])
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from recordwise.audit.replay import ReplayResult, replay
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode, encoder_from
+from recordwise.errors import InvalidInput
 from recordwise.streams import stream
 from recordwise.votes.ballot import Votes
 
@@ -52,7 +53,7 @@ def replayed(one: PrivateDistiller, labels: np.ndarray = Y) -> ReplayResult:
 def test_healthy_pipelines_keep_the_declared_sensitivity(settings: dict[str, Any]) -> None:
     result = replayed(distiller(**settings))
     assert not result.violated
-    assert len(result.changes) == 12
+    assert len(result.changes) == 16
     assert all(change.moved is not None for change in result.changes)
     kr = settings.get("votes_per_record", 1)
     assert max(change.moved or 0 for change in result.changes) == 2 * kr  # the bound is met, so the check is not idle
@@ -92,19 +93,19 @@ class LearnsFromRecords(PrivateDistiller):
 class AssignsJointly(PrivateDistiller):
     """Balances the connections over all records together: every query gets equally many."""
 
-    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any) -> Votes:
-        vectors = encode(self.encoder_, X)
+    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any, **more: Any) -> Votes:
+        vectors = np.nan_to_num(encode(self.encoder_, np.nan_to_num(X)))
         places = np.repeat(np.arange(len(queries)), -(-len(vectors) // len(queries)))
         cost = ((vectors[:, None] - queries.vectors[None, places]) ** 2).sum(axis=2)
         taken = linear_sum_assignment(cost)[1]
-        return Votes(ballot, places[taken][:, None].astype(np.int32), labels[:, None].astype(np.int32))
+        return Votes(ballot, places[taken][:, None].astype(np.int32), labels)
 
 
 class MixesRecords(PrivateDistiller):
     """Pairs a record's queries with the label of the record before it, so that two votes depend on every record."""
 
-    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any) -> Votes:
-        own = super()._vote(X, labels, queries, ballot)
+    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any, **more: Any) -> Votes:
+        own = super()._vote(X, labels, queries, ballot, **more)
         return Votes(ballot, own.queries, np.roll(own.labels, 1, axis=0))
 
 
@@ -133,7 +134,7 @@ class PeeksAtLabels(PrivateDistiller):
 
     def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
         fitted = super().fit(X, y, X_public=X_public)
-        fitted.pool_chances_ = fitted.pool_chances_ + np.bincount(y, minlength=3) / len(y)
+        fitted.pool_chances_ = fitted.pool_chances_ + np.bincount([label for label in y if label in (0, 1, 2)], minlength=3) / len(y)
         return fitted
 
 
@@ -160,14 +161,25 @@ def test_pipelines_that_look_around_are_caught(
         assert any(changed in change.changed for change in result.changes)
 
 
-def test_a_record_with_too_many_labels_is_refused_and_not_counted() -> None:
+class RefusesRecords(PrivateDistiller):
+    """Says no, for free, when a record holds what it does not like."""
+
+    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any, **more: Any) -> Votes:
+        if not np.isfinite(X).all():
+            raise InvalidInput("row 17 is not finite")
+        return super()._vote(X, labels, queries, ballot, **more)
+
+
+def test_a_refusal_that_depends_on_a_record_is_a_violation() -> None:
+    result = replayed(distiller(RefusesRecords))
+    assert result.violated and "a record becomes a gap: REFUSED" in result.as_text()
+
+
+def test_a_record_with_too_many_labels_abstains() -> None:
     labels = np.zeros((len(Y), 3), dtype=int)
     labels[np.arange(len(Y)), Y] = 1
-    from recordwise.errors import InvalidInput
-
     labels[5] = 1
-    with pytest.raises(InvalidInput, match="at most r = 2"):
-        replayed(distiller(labels_per_record=2), labels)
+    assert not replayed(distiller(labels_per_record=2), labels).violated
 
 
 def test_texts_and_tables_are_replayed() -> None:
