@@ -450,8 +450,13 @@ def test_records_that_lie_in_the_pool_vote_or_abstain(
     assert "200 of 900 records abstain: 200 that also lie in the pool" in abstaining
 
 
-@pytest.mark.parametrize("settings", [{}, {"trust": "distributed", "parties": 3}, {"trust": "shuffle", "delta": 1e-4, "mechanism": "multi-message"}])
-def test_any_number_of_records_is_taken_where_it_is_private(digits: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"trust": "distributed", "parties": 3}, {"trust": "shuffle", "delta": 1e-4, "mechanism": "multi-message"}],
+)
+def test_any_number_of_records_is_taken_where_it_is_private(
+    digits: dict[str, np.ndarray], settings: dict[str, Any]
+) -> None:
     """More than expected, fewer, and none at all: every record votes, and the release's law says nothing of them."""
     settings = {"neighbours": "add-remove", "expected_records": 100, "num_queries": 10, "epsilon": 60.0, **settings}
     laws = set()
@@ -483,7 +488,7 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
     PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
     written["columns"][1]["range"] = [1900, 2031]  # type: ignore[index]
-    with pytest.raises(ChangedInput, match="^schema was"):
+    with pytest.raises(ChangedInput, match=r"^schema was"):
         PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
 
 

@@ -59,7 +59,9 @@ def test_classes_are_declared_or_read_off_the_labels() -> None:
     assert public_classes(np.zeros((2, 3)), classes=None, labels_per_record=2).tolist() == [0, 1, 2]
     for bad in ([None], [1, "a"], np.linspace(0, 1, 9)):
         with pytest.raises(InvalidInput):
-            public_classes(np.array(bad, dtype=object) if isinstance(bad, list) else bad, classes=None, labels_per_record=1)
+            public_classes(
+                np.array(bad, dtype=object) if isinstance(bad, list) else bad, classes=None, labels_per_record=1
+            )
 
 
 class Picky(BaseEstimator):  # type: ignore[misc]
@@ -87,7 +89,7 @@ def test_an_encoder_that_fails_on_a_record_fails_for_that_record_alone(bad: list
 def test_votes_and_reasons() -> None:
     pool = np.array([[0.0, 0.0], [5.0, 5.0]])
     samples = [[0, 0], [5, 4], [None, 1], [1], [1000, 0], [1, 13], [5, 5]]
-    labels, unlabelled = read_labels([0, 1, 0, 0, 0, 0, 9], [0, 1], 1)
+    labels, _ = read_labels([0, 1, 0, 0, 0, 0, 9], [0, 1], 1)
     ballot = Ballot(num_queries=2, num_classes=2)
     settings: dict[str, Any] = {"schema": Schema.of(pool), "encoder": Picky(), "queries": pool, "ballot": ballot}
     votes, why, copied = cast(samples, labels, **settings, pool=pool)

@@ -186,10 +186,15 @@ def table_job(folder: Path, records: list[str], extra: str = "", **sections: str
 
 def test_columns_of_a_table_are_matched_by_name(tmp_path: Path) -> None:
     (tmp_path / "pool.csv").write_text("age,income\n" + "\n".join(f"{i}.5,{i * 1000}" for i in range(20)))
-    for header, row in (("income,age,y", "{1},{0},{2}"), ("age,income,y", "{0},{1},{2}"), ("y,n,age,income", "{2},a,{0},{1}")):
+    for header, row in (
+        ("income,age,y", "{1},{0},{2}"),
+        ("age,income,y", "{0},{1},{2}"),
+        ("y,n,age,income", "{2},a,{0},{1}"),
+    ):
         name = header.replace(",", "-")
         lines = [row.format(i, i * 1000, i % 2) for i in range(20)]
         (tmp_path / f"{name}.csv").write_text("\n".join([header, *lines]))
+
     def read(name: str) -> Any:
         job = JobFile.model_validate(
             {
@@ -209,11 +214,26 @@ def test_columns_of_a_table_are_matched_by_name(tmp_path: Path) -> None:
         read("lacking")
 
 
-def test_records_at_fault_abstain_and_nothing_published_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_at_fault_abstain_and_nothing_published_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ordinary = [f"{20 + i % 50},{i % 7},{i % 2}" for i in range(200)]
-    hostile = ["31,A,1", "31,3", "31,3,1,9", ",,", "x,3,1", "31,3,7", "31,3,", "1e999,3,1", "3\udcff1,3,0", '"' + "9" * 200_000 + '",3,1']
+    hostile = [
+        "31,A,1",
+        "31,3",
+        "31,3,1,9",
+        ",,",
+        "x,3,1",
+        "31,3,7",
+        "31,3,",
+        "1e999,3,1",
+        "3\udcff1,3,0",
+        '"' + "9" * 200_000 + '",3,1',
+    ]
     done = table_job(tmp_path, [*ordinary, *hostile])
-    shown = "".join(path.read_text(errors="replace") for path in done.folder.rglob("*") if path.suffix in (".json", ".html", ".csv"))
+    shown = "".join(
+        path.read_text(errors="replace") for path in done.folder.rglob("*") if path.suffix in (".json", ".html", ".csv")
+    )
     for word in ("abstain:", "for the holder", "cannot read", "not declared"):
         assert word not in shown + done.summary.as_text()
     assert done.summary.reading["columns"] == [{"name": "ward", "kind": "number"}, {"name": "age", "kind": "number"}]
@@ -272,10 +292,10 @@ def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(
         fitted = PrivateDistiller(2.0, num_queries=12, classes=classes)
         fitted.fit(blobs["X"], blobs["y"], X_public=blobs["pool"])
         assert ("not protected" in summarize(fitted, blobs["pool"], name="x").as_text()) == said
-    with pytest.raises(InvalidInput, match=r"method.classes: Field required"):
-        (tmp_path / "bare.toml").write_text(
-            '[private]\npath = "a.npz"\n[public]\npath = "b.npz"\n[privacy]\nepsilon = 1\n[method]\nrounds = 1\n'
-        )
+    (tmp_path / "bare.toml").write_text(
+        '[private]\npath = "a.npz"\n[public]\npath = "b.npz"\n[privacy]\nepsilon = 1\n[method]\nrounds = 1\n'
+    )
+    with pytest.raises(InvalidInput, match=r"method\.classes: Field required"):
         read_job(tmp_path / "bare.toml")
 
 

@@ -39,7 +39,6 @@ from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
 
-
 TABLES = (".csv", ".parquet")
 
 

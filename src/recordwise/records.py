@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from recordwise.arrays import Bools
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
 from recordwise.encoders import encode
@@ -81,7 +82,9 @@ def _held_classes(held: Any) -> NDArray[Any]:
     try:
         labels = np.asarray(held)
     except ValueError as fault:
-        raise InvalidInput(f"y must hold labels of one kind where classes are not declared: {first_line(fault)}") from fault
+        raise InvalidInput(
+            f"y must hold labels of one kind where classes are not declared: {first_line(fault)}"
+        ) from fault
     if labels.ndim > 1 and labels.shape[1:] != (1,):
         raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
     labels = labels.ravel()
@@ -212,7 +215,7 @@ def cast(
         some = slice(start, start + CHUNK)
         read = schema.read(rows(samples, some))
         vectors = vectors_of(encoder, read.samples, asked.shape[1])
-        finite = np.isfinite(vectors).all(axis=1)
+        finite: Bools = np.asarray(np.isfinite(vectors).all(axis=1))
         why[some] = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
         if pool is not None:
             same = copies(read.samples, pool) & read.readable
@@ -250,7 +253,9 @@ def vectors_of(encoder: Any, samples: Samples, dim: int) -> NDArray[np.float32]:
     if len(samples) <= 1:
         return np.full((len(samples), dim), np.nan, dtype=np.float32)
     half = len(samples) // 2
-    return np.concatenate([vectors_of(encoder, rows(samples, part), dim) for part in (slice(0, half), slice(half, None))])
+    return np.concatenate(
+        [vectors_of(encoder, rows(samples, part), dim) for part in (slice(0, half), slice(half, None))]
+    )
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
@@ -258,9 +263,13 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
     counts = {reason: int((why == reason).sum()) for reason in WORDS}
     if any(counts.values()):
         parts = ", ".join(f"{count:,} {WORDS[reason]}" for reason, count in counts.items() if count)
-        log.warning("for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts)
+        log.warning(
+            "for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts
+        )
     if copied and overlap == VOTE:
-        log.warning("for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}")
+        log.warning(
+            "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
+        )
 
 
 # Messages

@@ -74,9 +74,7 @@ def _budget_terms(job: JobFile) -> dict[str, Any]:
     return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
 
 
-def read_test(
-    source: Source, schema: Schema, classes: Sequence[Any], *, several: bool
-) -> tuple[Samples, NDArray[Any]]:
+def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several: bool) -> tuple[Samples, NDArray[Any]]:
     """A test set, or one line that says why it could not be scored, before anything is spent on what it is to test.
 
     Args:

@@ -88,7 +88,9 @@ def csv_job(folder: Path) -> Path:
     """Wards are numbers among the records, and among the pool's there is a letter."""
     rng = stream(0, "csv")
     ages, wards, y = rng.normal(50, 9, 130).round(1), rng.integers(1, 5, 130), rng.integers(2, size=130)
-    pool = [f"{age},{'A' if row == 0 else ward}" for row, (age, ward) in enumerate(zip(ages[50:], wards[50:], strict=True))]
+    pool = [
+        f"{age},{'A' if row == 0 else ward}" for row, (age, ward) in enumerate(zip(ages[50:], wards[50:], strict=True))
+    ]
     records = [f"{ward},{age},{label}" for age, ward, label in zip(ages[:50], wards[:50], y[:50], strict=True)]
     (folder / "pool.csv").write_text("\n".join(["age,ward", *pool]))
     (folder / "records.csv").write_text("\n".join(["ward,age,y", *records]))
@@ -115,8 +117,10 @@ def test_a_reader_that_lets_one_record_decide_about_others_is_a_violation(
 
     def by_all_rows(self: Schema, samples: Any) -> Any:
         read = right(self, samples)
-        if self.kind == "table" and isinstance(samples, list) and not all(
-            row is not None and row[1].isdigit() for row in samples
+        if (
+            self.kind == "table"
+            and isinstance(samples, list)
+            and not all(row is not None and row[1].isdigit() for row in samples)
         ):
             read.samples[:, 1] = None
         return read

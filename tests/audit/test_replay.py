@@ -134,7 +134,9 @@ class PeeksAtLabels(PrivateDistiller):
 
     def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
         fitted = super().fit(X, y, X_public=X_public)
-        fitted.pool_chances_ = fitted.pool_chances_ + np.bincount([label for label in y if label in (0, 1, 2)], minlength=3) / len(y)
+        fitted.pool_chances_ = fitted.pool_chances_ + np.bincount(
+            [label for label in y if label in (0, 1, 2)], minlength=3
+        ) / len(y)
         return fitted
 
 

@@ -188,13 +188,22 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_what_a_row_of_a_csv_holds_is_never_refused(tmp_path: Path) -> None:
-    rows = [b"1,2", b"", b"3", b"4,5,6", b"\xff7,8", b',', b'"9"x,10', b'"1\n1",12', b"9" * 200_000 + b",1"]
+    rows = [b"1,2", b"", b"3", b"4,5,6", b"\xff7,8", b",", b'"9"x,10', b'"1\n1",12', b"9" * 200_000 + b",1"]
     (tmp_path / "d.csv").write_bytes(b"\n".join([b"a,b", *rows]))
     loaded = read(tmp_path / "d.csv")
     schema = Schema(kind="table", columns=(Column(name="a"), Column(name="b")))
     found = schema.read(loaded.samples)
     assert found.readable.tolist() == [True, False, False, True, True, True, True, True]  # an empty line is no row
-    expected = [[1, 2], [np.nan, np.nan], [np.nan, np.nan], [np.nan, 8], [np.nan, np.nan], [np.nan, 10], [np.nan, 12], [np.nan, 1]]
+    expected = [
+        [1, 2],
+        [np.nan, np.nan],
+        [np.nan, np.nan],
+        [np.nan, 8],
+        [np.nan, np.nan],
+        [np.nan, 10],
+        [np.nan, 12],
+        [np.nan, 1],
+    ]
     np.testing.assert_array_equal(found.samples.astype(float), expected)
 
 

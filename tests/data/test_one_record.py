@@ -53,11 +53,16 @@ def moved(X: Any, other: Any, y: Any, pool: Any, **settings: Any) -> float:
 def test_one_word_among_the_wards_of_a_csv_moves_one_record(tmp_path: Path) -> None:
     rng = stream(0, "wards")
     ages, wards = rng.normal(50, 15, size=1300).round(9), rng.integers(1, 10, size=1300)
-    pool = [f"{age},{'A' if row % 50 == 0 else ward}" for row, (age, ward) in enumerate(zip(ages[1000:], wards[1000:], strict=True))]
+    pool = [
+        f"{age},{'A' if row % 50 == 0 else ward}"
+        for row, (age, ward) in enumerate(zip(ages[1000:], wards[1000:], strict=True))
+    ]
     (tmp_path / "pool.csv").write_text("\n".join(["age,ward", *pool]))
 
     def released(changed: bool) -> np.ndarray:
-        rows = [f"{age},{ward},{row % 3}" for row, (age, ward) in enumerate(zip(ages[:1000], wards[:1000], strict=True))]
+        rows = [
+            f"{age},{ward},{row % 3}" for row, (age, ward) in enumerate(zip(ages[:1000], wards[:1000], strict=True))
+        ]
         if changed:
             rows[17] = f"{ages[17]},A,2"
         (tmp_path / "records.csv").write_text("\n".join(["age,ward,y", *rows]))
@@ -74,7 +79,10 @@ def test_one_word_among_the_wards_of_a_csv_moves_one_record(tmp_path: Path) -> N
 
 def test_one_gap_in_a_list_of_lists_moves_one_record() -> None:
     rng = stream(0, "gap")
-    X, pool = ([[float(a), str(b)] for a, b in zip(rng.normal(size=n), rng.integers(3, size=n), strict=True)] for n in (1000, 300))
+    X, pool = (
+        [[float(a), str(b)] for a, b in zip(rng.normal(size=n), rng.integers(3, size=n), strict=True)]
+        for n in (1000, 300)
+    )
     other = [list(row) for row in X]
     other[17][0] = None  # type: ignore[call-overload]
     assert moved(X, other, [0, 1] * 500, pool) <= 2
@@ -83,7 +91,9 @@ def test_one_gap_in_a_list_of_lists_moves_one_record() -> None:
 def test_one_gap_in_a_column_of_whole_numbers_moves_one_record() -> None:
     rng = stream(0, "whole")
     X, pool = (
-        pd.DataFrame({"ward": rng.integers(1, 9, size=n), "sex": rng.choice(["f", "m"], size=n), "age": rng.normal(size=n)})
+        pd.DataFrame(
+            {"ward": rng.integers(1, 9, size=n), "sex": rng.choice(["f", "m"], size=n), "age": rng.normal(size=n)}
+        )
         for n in (1000, 300)
     )
     pool["ward"] = ["A", *pool["ward"].tolist()[1:]]  # words and numbers: categories
@@ -127,7 +137,9 @@ LABELS = rng.choice(CLASSES, size=NUM_RECORDS)
 
 
 def mixed() -> list[list[Any]]:
-    return [[float(row[0]), str(word[0]), day, int(3 * row[1])] for row, word, day in zip(NUMBERS, WORDS, DAYS, strict=True)]
+    return [
+        [float(row[0]), str(word[0]), day, int(3 * row[1])] for row, word, day in zip(NUMBERS, WORDS, DAYS, strict=True)
+    ]
 
 
 def csv_of(path: Path, rows: list[list[Any]], labels: list[str] | None) -> None:
@@ -152,7 +164,9 @@ def write_files(reader: str, folder: Path) -> tuple[Source, Source]:
             Image.fromarray(picture).save(place / f"{row:03}.png")
         return Source(path=folder / "records"), Source(path=folder / "pool")
     if form in ("csv", "parquet"):
-        rows = {"table": mixed(), "numbers": NUMBERS.tolist(), "text": [[" ".join(words)] for words in WORDS]}.get(content)
+        rows = {"table": mixed(), "numbers": NUMBERS.tolist(), "text": [[" ".join(words)] for words in WORDS]}.get(
+            content
+        )
         write = csv_of if form == "csv" else parquet_of
         if rows is None:
             rows = [[row] for row in NUMBERS.tolist()]
@@ -212,7 +226,9 @@ def voting(schema: Schema, pool: Any, encoder_name: str) -> Callable[[Any, Any],
 
     def votes(samples: Any, labels: Any) -> tuple[Votes, Any]:
         numbers, why = read_labels(as_labels(labels, len(samples)), CLASSES, 1)
-        found, unread, _ = cast(samples, numbers, schema=schema, encoder=encoder, queries=queries, ballot=BALLOT, pool=typed)
+        found, unread, _ = cast(
+            samples, numbers, schema=schema, encoder=encoder, queries=queries, ballot=BALLOT, pool=typed
+        )
         return found, np.where(unread == 0, why, unread)
 
     return votes
@@ -258,9 +274,27 @@ HOLDERS: dict[str, tuple[Any, str]] = {
     "list of Pillow's pictures": ([Image.fromarray(one) for one in PICTURES], "hog"),
     "floating pictures": (PICTURES / 255, "hog"),
 }
-CELLS: list[Any] = [None, np.nan, np.inf, -1e300, 10**400, "", "A", "2", b"\xff", "\udcff", True, [1], {}, object(), pd.NA, pd.NaT]
+CELLS: list[Any] = [
+    None,
+    np.nan,
+    np.inf,
+    -1e300,
+    10**400,
+    "",
+    "A",
+    "2",
+    b"\xff",
+    "\udcff",
+    True,
+    [1],
+    {},
+    object(),
+    pd.NA,
+    pd.NaT,
+]
 STRANGE: dict[str, list[Any]] = {
-    "rows": [[cell] * (3 + number % 2) for number, cell in enumerate(CELLS)] + [None, [], [1.0], "text", 5, np.zeros((2, 2))],
+    "rows": [[cell] * (3 + number % 2) for number, cell in enumerate(CELLS)]
+    + [None, [], [1.0], "text", 5, np.zeros((2, 2))],
     "text": [None, "", np.nan, 5, b"\xff", b"good", "\udcff", "word " * 5000, ["a", "b"], object()],
     "pictures": [
         None,
@@ -288,7 +322,11 @@ def as_list(samples: Any) -> list[Any]:
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_no_record_in_memory_moves_another(holder: str) -> None:
     samples, encoder = HOLDERS[holder]
-    pool, held = (samples[:NUM_POOL], samples[NUM_POOL:]) if not hasattr(samples, "iloc") else (samples.iloc[:NUM_POOL], samples.iloc[NUM_POOL:])
+    pool, held = (
+        (samples[:NUM_POOL], samples[NUM_POOL:])
+        if not hasattr(samples, "iloc")
+        else (samples.iloc[:NUM_POOL], samples.iloc[NUM_POOL:])
+    )
     votes = voting(Schema.of(pool), pool, encoder)
     before, why = votes(held, LABELS)
     assert (why == Why.VOTES).all()

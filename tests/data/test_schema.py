@@ -130,27 +130,59 @@ def test_numbers_are_read_by_value() -> None:
     read = Column(range=(0, 100)).reader()
     for cell in (2, 2.0, "2", " 2.0 ", b"2", True + 1, np.float32(2), np.int8(2), Decimal(2)):
         assert read(cell) == 2
-    for cell in (None, "", "two", "nan", "inf", "1_0", "-1", 101, np.nan, 10**400, [2], object(), pd.NA, dt.date(2020, 1, 1)):
+    for cell in (
+        None,
+        "",
+        "two",
+        "nan",
+        "inf",
+        "1_0",
+        "-1",
+        101,
+        np.nan,
+        10**400,
+        [2],
+        object(),
+        pd.NA,
+        dt.date(2020, 1, 1),
+    ):
         assert np.isnan(read(cell)), cell  # type: ignore[arg-type]
 
 
 def test_categories_are_read_by_their_text() -> None:
     read = Column(kind="category", categories=("2", "A", "True")).reader()
-    assert [read(cell) for cell in (2, 2.0, "2", " A ", b"A", True, np.str_("A"))] == ["2", "2", "2", "A", "A", "True", "A"]
+    assert [read(cell) for cell in (2, 2.0, "2", " A ", b"A", True, np.str_("A"))] == [
+        "2",
+        "2",
+        "2",
+        "A",
+        "A",
+        "True",
+        "A",
+    ]
     assert [read(cell) for cell in (None, "", "B", 2.5, b"\xff", "A\udcff", [2], object(), np.nan)] == [None] * 9
 
 
 def test_dates_are_days_since_1970() -> None:
     read = Column(kind="date", formats=("%Y-%m-%d", "%d.%m.%Y")).reader()
     moment = dt.datetime(1970, 1, 2, 12, tzinfo=dt.UTC)
-    cells = ("1970-01-02", "02.01.1970", dt.date(1970, 1, 2), pd.Timestamp("1970-01-02"), np.datetime64("1970-01-02"), 1.0)
+    cells = (
+        "1970-01-02",
+        "02.01.1970",
+        dt.date(1970, 1, 2),
+        pd.Timestamp("1970-01-02"),
+        np.datetime64("1970-01-02"),
+        1.0,
+    )
     assert [read(cell) for cell in cells] == [1.0] * 6
     assert read(moment) == 1.5
     for cell in (None, "", "1970/01/02", "yesterday", pd.NaT, np.datetime64("NaT"), True, b"\xff"):
         assert np.isnan(read(cell)), cell  # type: ignore[arg-type]
 
 
-@given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.dates(), st.decimals()))
+@given(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.dates(), st.decimals())
+)
 def test_no_cell_raises_and_reading_again_changes_nothing(cell: Any) -> None:
     for column in (
         Column(),

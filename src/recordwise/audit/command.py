@@ -25,8 +25,11 @@ class Verdict:
 
     @property
     def violated(self) -> bool:
-        replays = [one for one in (self.pipeline, self.files) if one is not None]
-        return any(result.violated for result in (*self.audits, *replays))
+        return any(result.violated for result in self._results)
+
+    @property
+    def _results(self) -> list[AuditResult | ReplayResult]:
+        return [*self.audits, *(one for one in (self.pipeline, self.files) if one is not None)]
 
     @property
     def exit_code(self) -> int:
@@ -41,8 +44,7 @@ class Verdict:
         }
 
     def as_text(self) -> str:
-        replays = [one for one in (self.pipeline, self.files) if one is not None]
-        return "\n\n".join(result.as_text() for result in (*self.audits, *replays))
+        return "\n\n".join(result.as_text() for result in self._results)
 
 
 def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, confidence: float) -> Verdict:

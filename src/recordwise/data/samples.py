@@ -14,6 +14,7 @@ from recordwise.errors import InvalidInput
 
 Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
 
+
 class Kind(StrEnum):
     """The four kinds of samples: each has an encoder that needs no GPU."""
 

@@ -28,8 +28,8 @@ END = 'end"of"file'  # reads otherwise where a quote is still open
 def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
     """The header of a CSV file, and its rows of text, of whatever length.
 
-    Bytes that are not UTF-8 stand in their cell as lone surrogates, which no schema reads. An empty line is no row. Only
-    the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row ends.
+    Bytes that are not UTF-8 stand in their cell as lone surrogates, which no schema reads. An empty line is no row.
+    Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row ends.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file, _cells_of_any_length():
         # Spreadsheets put a mark before the first name. A row of our own shows whether a quote was left open.
