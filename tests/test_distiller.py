@@ -489,7 +489,7 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
     PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
     written["columns"][1]["range"] = [1900, 2031]  # type: ignore[index]
-    with pytest.raises(ChangedInput, match="^schema was"):
+    with pytest.raises(ChangedInput, match=r"^schema was"):
         PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
 
 

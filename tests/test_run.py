@@ -292,10 +292,10 @@ def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(
         fitted = PrivateDistiller(2.0, num_queries=12, classes=classes)
         fitted.fit(blobs["X"], blobs["y"], X_public=blobs["pool"])
         assert ("not protected" in summarize(fitted, blobs["pool"], name="x").as_text()) == said
-    with pytest.raises(InvalidInput, match=r"method.classes: Field required"):
-        (tmp_path / "bare.toml").write_text(
-            '[private]\npath = "a.npz"\n[public]\npath = "b.npz"\n[privacy]\nepsilon = 1\n[method]\nrounds = 1\n'
-        )
+    (tmp_path / "bare.toml").write_text(
+        '[private]\npath = "a.npz"\n[public]\npath = "b.npz"\n[privacy]\nepsilon = 1\n[method]\nrounds = 1\n'
+    )
+    with pytest.raises(InvalidInput, match=r"method\.classes: Field required"):
         read_job(tmp_path / "bare.toml")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
 from recordwise.nearest import Metric
-from recordwise.pipeline import Design, Distilled, Question, Round, Voters, distil, in_one_process
+from recordwise.pipeline import Design, Distilled, Question, Round, Voters, distil, release, vote
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
@@ -43,6 +44,23 @@ AFTERWARDS = {"decoder", "min_confidence", "student", "student_input"}
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """A run on records in one place that has not begun.
+
+    Attributes:
+      senders: How many take part, where that shows in a release and the number of records is private.
+    """
+
+    records: Records
+    pool: Samples
+    classes: NDArray[Any]
+    design: Design
+    account: Account
+    noise: Noise
+    senders: int | None
+
+
 class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """A classifier taught by private records, safe to publish with the sentence in `guarantee_`.
 
@@ -51,7 +69,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         (epsilon, delta) for any one private record;
       - a record's votes are a function of that record and of what is public; a record that cannot be read, encoded or
         labelled abstains, and only a log line on this machine tells how many did;
-      - a mistake in what is public is refused before anything is spent; but a classifier of the caller's own that cannot
+      - a mistake in what is public is refused before anything is spent; but a classifier of the caller's own that
         learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
@@ -176,6 +194,20 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         refuse_fitted_steps()
+        run = self.prepare(X, y, X_public=X_public)
+
+        def voters(question: Question) -> Release:
+            if self.ledger is None and run.noise.private and question.round == 1:
+                count_fit(X, self.guarantee_)
+            cast = vote(run.records, question, self.progress)
+            votes = run.account.admit(cast, question.protocol, whose=run.records.fingerprint)
+            return release(votes, question.protocol, run.noise, parties=self.parties, senders=run.senders)
+
+        self.in_one_process_ = True
+        return self.fit_with(voters, run.pool, run.design, run.account, run.classes)
+
+    def prepare(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Prepared:
+        """All that a run needs before it begins; a mistake in what is public is refused here."""
         noise, terms = self.noise_source(), self.terms()
         X = self._samples(X, reset=True)
         schema, pool = self.read_pool(X_public)
@@ -187,29 +219,21 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_labels(y, len(classes), self.labels_per_record)
         labels, unlabelled = read_labels(y, classes, self.labels_per_record)
         records = Records(X, labels, unlabelled, pool=pool, overlap=self.overlap)
-        design = self.design(pool, schema, classes, num_records=len(records))
-        account = self.open_account(design, pool, classes, num_records=len(records), noise=noise)
-        hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
-        gather = in_one_process(
-            records,
-            account,
-            noise,
-            parties=self.parties,
-            senders=self._public_number(terms, 0) if hidden else None,
-            progress=self.progress,
-        )
-
-        def voters(question: Question) -> Release:
-            if self.ledger is None and noise.private and question.round == 1:
-                count_fit(X, self.guarantee_)
-            return gather(question)
-
-        self.in_one_process_ = True
         for name in ("n_features_in_", "feature_names_in_"):  # what `fit` leaves about columns is the pool's
             self.__dict__.pop(name, None)
         if np.ndim(X_public) == 2:
             validate_data(self, X_public, reset=True, skip_check_array=True)
-        return self.fit_with(voters, pool, design, account, classes)
+        design = self.design(pool, schema, classes, num_records=len(records))
+        hidden = terms.trust is Trust.SHUFFLE and terms.neighbours is not Neighbours.REPLACE
+        return Prepared(
+            records=records,
+            pool=pool,
+            classes=classes,
+            design=design,
+            account=self.open_account(design, pool, classes, num_records=len(records), noise=noise),
+            noise=noise,
+            senders=self._public_number(terms, 0) if hidden else None,
+        )
 
     def fit_with(self, voters: Voters, pool: Samples, design: Design, account: Account, classes: NDArray[Any]) -> Self:
         """Run the pipeline with records that lie wherever `voters` finds them."""

@@ -9,7 +9,7 @@
 7 teach       a student on the pool with its queries' labels       (free: post-processing)
 
 Each step is a function of plain values, and `distil` runs them. Steps 4 and 5 happen where the records are: in this
-process (`in_one_process`), or at silos.
+process, which then sees every vote, or at silos.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def distil(
                 question.protocol.blank(), queries, pool, design
             )  # what cannot be decoded is refused before it is paid
         # A release that the account already holds costs no second look at the records.
-        release = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
-        rounds.append(Round(queries, release, label(release, queries, pool, design)))
+        released = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
+        rounds.append(Round(queries, released, label(released, queries, pool, design)))
         on_round(rounds[-1])
     with progress.step("teach", 1):
         taught = teach(rounds, material, design)
@@ -199,33 +199,21 @@ def vote(records: Records, question: Question, progress: Progress | None = None)
     return votes
 
 
-def in_one_process(
-    records: Records,
-    account: Account,
-    noise: Noise,
-    *,
-    parties: int = 1,
-    senders: int | None = None,
-    progress: Progress | None = None,
-) -> Voters:
-    """Steps 4 and 5 with all parties played here: this process sees every vote.
+def release(
+    votes: Votes, protocol: Protocol[Any], noise: Noise, *, parties: int = 1, senders: int | None = None
+) -> Release:
+    """Step 5, with all parties played here: what clients send and the server publishes.
 
     Args:
       senders: How many take part, where that shows in a release and the number of records is private.
     """
-
-    def release(question: Question) -> Release:
-        protocol = question.protocol
-        votes = account.admit(vote(records, question, progress), protocol, whose=records.fingerprint)
-        return protocol.server(protocol.clients(votes, noise, parties=parties, senders=senders), noise)
-
-    return release
+    return protocol.server(protocol.clients(votes, noise, parties=parties, senders=senders), noise)
 
 
-def label(release: Release, queries: Queries, pool: NDArray[np.float32], design: Design) -> Labels:
+def label(released: Release, queries: Queries, pool: NDArray[np.float32], design: Design) -> Labels:
     """Step 6: labels of the queries, from the release and public facts alone."""
     found = decode(
-        release,
+        released,
         sizes=queries.sizes,
         graph=neighbour_graph(pool, queries.vectors, metric=queries.metric),
         decoder=design.decoder,

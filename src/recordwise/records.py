@@ -78,7 +78,12 @@ def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record:
 
 
 def _held_classes(held: Any) -> NDArray[Any]:
-    labels = np.asarray(held)
+    try:
+        labels = np.asarray(held)
+    except ValueError as fault:
+        raise InvalidInput(
+            f"y must hold labels of one kind where classes are not declared: {first_line(fault)}"
+        ) from fault
     if labels.ndim > 1 and labels.shape[1:] != (1,):
         raise InvalidInput(f"y must have shape (n,), got {labels.shape}; set labels_per_record for several labels")
     labels = labels.ravel()
@@ -108,8 +113,8 @@ def as_labels(y: Any, num_records: int) -> Any:
     if hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     held = y if isinstance(y, np.ndarray | Sequence) else np.asarray(y)
-    if np.ndim(held) == 0 and not isinstance(held, Sequence):
-        raise InvalidInput(f"y must have shape (n,), got {np.shape(held)}")
+    if isinstance(held, np.ndarray) and not held.ndim:
+        raise InvalidInput("y must have shape (n,), got ()")
     if len(held) != num_records:
         raise InvalidInput(f"y must have one label for each of the {num_records} records, got {len(held)}")
     return held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,6 +77,56 @@ def test_a_job_is_audited_without_being_run(tmp_path: Path) -> None:
     verdict = command.audit_job(tmp_path / "job.toml", trials=1000, confidence=0.999999)
     assert not verdict.violated and verdict.exit_code == 0
     assert len(verdict.audits) == 1 and verdict.audits[0].claimed == 0.5  # two equal rounds share the budget
-    assert verdict.pipeline is not None and "replay of 12 neighbouring data sets" in verdict.as_text()
-    assert json.loads(json.dumps(verdict.as_dict()))["pipeline"]["violated"] is False
+    assert verdict.pipeline is not None and "replay of 16 neighbouring data sets" in verdict.as_text()
+    assert verdict.files is not None and "neighbouring files through the pipeline: not violated" in verdict.as_text()
+    told = json.loads(json.dumps(verdict.as_dict()))
+    assert told["pipeline"]["violated"] is told["files"]["violated"] is False
     assert sorted(path.name for path in tmp_path.rglob("*")) == before  # nothing was written, no ledger was opened
+
+
+def csv_job(folder: Path) -> Path:
+    """Wards are numbers among the records, and among the pool's there is a letter."""
+    rng = seeded(0, "csv")
+    ages, wards, y = rng.normal(50, 9, 130).round(1), rng.integers(1, 5, 130), rng.integers(2, size=130)
+    pool = [
+        f"{age},{'A' if row == 0 else ward}" for row, (age, ward) in enumerate(zip(ages[50:], wards[50:], strict=True))
+    ]
+    records = [f"{ward},{age},{label}" for age, ward, label in zip(ages[:50], wards[:50], y[:50], strict=True)]
+    (folder / "pool.csv").write_text("\n".join(["age,ward", *pool]))
+    (folder / "records.csv").write_text("\n".join(["ward,age,y", *records]))
+    (folder / "job.toml").write_text(
+        '[private]\npath = "records.csv"\nlabels = "y"\n[public]\npath = "pool.csv"\n'
+        "[privacy]\nepsilon = 1.0\n[method]\nnum_queries = 5\nclasses = [0, 1]\n"
+    )
+    return folder / "job.toml"
+
+
+def test_a_job_of_tables_is_audited_from_its_files_on(tmp_path: Path) -> None:
+    verdict = command.audit_job(csv_job(tmp_path), trials=1000, confidence=0.999999)
+    assert not verdict.violated, verdict.as_text()
+    assert verdict.files is not None and "bytes that are no text" in verdict.files.as_text()
+
+
+def test_a_reader_that_lets_one_record_decide_about_others_is_a_violation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a column is numbers or words is decided by all its rows, as it once was."""
+    from recordwise.data.schema import Schema
+
+    right = Schema.read
+
+    def by_all_rows(self: Schema, samples: Any) -> Any:
+        read = right(self, samples)
+        if (
+            self.kind == "table"
+            and isinstance(samples, list)
+            and not all(row is not None and row[1].isdigit() for row in samples)
+        ):
+            read.samples[:, 1] = None
+        return read
+
+    job = csv_job(tmp_path)
+    monkeypatch.setattr(Schema, "read", by_all_rows)
+    verdict = command.audit_job(job, trials=100, confidence=0.999)
+    assert verdict.violated and verdict.exit_code == 1
+    assert verdict.files is not None and "other records" in verdict.files.as_text()

@@ -5,16 +5,22 @@ Nothing here is a matter of chance: the check compares exact tallies and digests
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from recordwise import pipeline
 from recordwise.audit.replay import ReplayResult, replay
 from recordwise.distiller import PrivateDistiller
-from recordwise.encoders import encode, encoder_from
+from recordwise.encoders import Scaler, encode
+from recordwise.errors import InvalidInput
+from recordwise.pipeline import Question
 from recordwise.randomness import seeded
+from recordwise.records import Records
 from recordwise.votes.ballot import Votes
 
 
@@ -52,7 +58,7 @@ def replayed(one: PrivateDistiller, labels: np.ndarray = Y) -> ReplayResult:
 def test_healthy_pipelines_keep_the_declared_sensitivity(settings: dict[str, Any]) -> None:
     result = replayed(distiller(**settings))
     assert not result.violated
-    assert len(result.changes) == 12
+    assert len(result.changes) == 16
     assert all(change.moved is not None for change in result.changes)
     kr = settings.get("votes_per_record", 1)
     assert max(change.moved or 0 for change in result.changes) == 2 * kr  # the bound is met, so the check is not idle
@@ -77,63 +83,94 @@ def test_records_with_several_labels_are_replayed_too() -> None:
     assert not result.violated and {change.allowed for change in result.changes} == {2, 4}
 
 
+class Learning(Scaler):  # type: ignore[misc]
+    """Learns from the private records as well."""
+
+    def __init__(self, seen: Any) -> None:
+        super().__init__()
+        self.seen = seen
+
+    def fit(self, pool: Any, y: object = None) -> Any:
+        return super().fit(np.vstack([pool, np.nan_to_num(self.seen)]))
+
+
 class LearnsFromRecords(PrivateDistiller):
     """Fits its encoder on the private records as well."""
 
-    def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
-        self.seen_ = X
-        return super().fit(X, y, X_public=X_public)
-
-    def _fit_encoder(self, X_public: Any) -> Any:
-        both = np.vstack([X_public, self.seen_])
-        return encoder_from(self.encoder, both, seed=0).fit(both)
+    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
+        run = super().prepare(X, y, X_public=X_public)
+        return replace(run, design=replace(run.design, encoder=Learning(X)))
 
 
-class AssignsJointly(PrivateDistiller):
+class Voting(PrivateDistiller):
+    """A pipeline with another step 4 than ours."""
+
+    def fit_with(self, voters: Any, *arguments: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipeline, "vote", partial(self.vote, pipeline.vote))
+            return super().fit_with(voters, *arguments)
+
+    def vote(self, ours: Any, records: Records, question: Question, progress: Any = None) -> Votes:
+        raise NotImplementedError
+
+
+class AssignsJointly(Voting):
     """Balances the connections over all records together: every query gets equally many."""
 
-    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any) -> Votes:
-        vectors = encode(self.encoder_, X)
+    def vote(self, ours: Any, records: Records, question: Question, progress: Any = None) -> Votes:
+        queries = question.queries
+        vectors = np.nan_to_num(encode(question.encoder, np.nan_to_num(records.samples)))
         places = np.repeat(np.arange(len(queries)), -(-len(vectors) // len(queries)))
         cost = ((vectors[:, None] - queries.vectors[None, places]) ** 2).sum(axis=2)
         taken = linear_sum_assignment(cost)[1]
-        return Votes(ballot, places[taken][:, None].astype(np.int32), labels[:, None].astype(np.int32))
+        return Votes(question.protocol.ballot, places[taken][:, None].astype(np.int32), records.labels)
 
 
-class MixesRecords(PrivateDistiller):
+class MixesRecords(Voting):
     """Pairs a record's queries with the label of the record before it, so that two votes depend on every record."""
 
-    def _vote(self, X: Any, labels: Any, queries: Any, ballot: Any) -> Votes:
-        own = super()._vote(X, labels, queries, ballot)
-        return Votes(ballot, own.queries, np.roll(own.labels, 1, axis=0))
+    def vote(self, ours: Any, records: Records, question: Question, progress: Any = None) -> Votes:
+        own = ours(records, question, progress)
+        return Votes(own.ballot, own.queries, np.roll(own.labels, 1, axis=0))
 
 
 class AsksAboutRecords(PrivateDistiller):
     """Chooses its queries where the private records are."""
 
-    def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
+    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
         self.seen_ = X
-        return super().fit(X, y, X_public=X_public)
+        return super().prepare(X, y, X_public=X_public)
 
-    def _ask(self, pool: Any, material: Any, num_queries: int) -> Any:
-        queries = super()._ask(pool, material, num_queries)
-        queries.vectors[0] = encode(self.encoder_, self.seen_).mean(axis=0)
-        return queries
+    def fit_with(self, voters: Any, *arguments: Any) -> Any:
+        ours = pipeline.ask
+
+        def ask(pool: Any, *more: Any) -> Any:
+            queries = ours(pool, *more)
+            queries.vectors[0] = np.nan_to_num(self.seen_).mean(axis=0)
+            return queries
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipeline, "ask", ask)
+            return super().fit_with(voters, *arguments)
 
 
 class CountsRecords(PrivateDistiller):
     """Publishes how many records there are, although that is private when one may be added or removed."""
 
-    def _num_queries(self, terms: Any, *, num_records: int, pool_size: int) -> int:
-        return 6 + num_records % 2
+    def ballot(self, pool: Any, classes: Any, *, num_records: int) -> Any:
+        return replace(super().ballot(pool, classes, num_records=num_records), num_queries=6 + num_records % 2)
 
 
 class PeeksAtLabels(PrivateDistiller):
     """Teaches its student something that no release said."""
 
-    def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
-        fitted = super().fit(X, y, X_public=X_public)
-        fitted.pool_probabilities_ = fitted.pool_probabilities_ + np.bincount(y, minlength=3) / len(y)
+    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
+        self.told_ = [label for label in y if label in (0, 1, 2)]
+        return super().prepare(X, y, X_public=X_public)
+
+    def fit_with(self, voters: Any, *arguments: Any) -> Any:
+        fitted = super().fit_with(voters, *arguments)
+        fitted.pool_probabilities_ = fitted.pool_probabilities_ + np.bincount(self.told_, minlength=3) / len(self.told_)
         return fitted
 
 
@@ -160,12 +197,25 @@ def test_pipelines_that_look_around_are_caught(
         assert any(changed in change.changed for change in result.changes)
 
 
-def test_a_record_with_too_many_labels_abstains_and_is_not_counted() -> None:
+class RefusesRecords(Voting):
+    """Says no, for free, when a record holds what it does not like."""
+
+    def vote(self, ours: Any, records: Records, question: Question, progress: Any = None) -> Votes:
+        if not np.isfinite(records.samples).all():
+            raise InvalidInput("row 17 is not finite")
+        return ours(records, question, progress)  # type: ignore[no-any-return]
+
+
+def test_a_refusal_that_depends_on_a_record_is_a_violation() -> None:
+    result = replayed(distiller(RefusesRecords))
+    assert result.violated and "a record becomes a gap: REFUSED" in result.as_text()
+
+
+def test_a_record_with_too_many_labels_abstains() -> None:
     labels = np.zeros((len(Y), 3), dtype=int)
     labels[np.arange(len(Y)), Y] = 1
     labels[5] = 1
-    result = replayed(distiller(labels_per_record=2), labels)
-    assert not result.violated and all(change.moved is not None for change in result.changes)
+    assert not replayed(distiller(labels_per_record=2), labels).violated
 
 
 def test_texts_and_tables_are_replayed() -> None:

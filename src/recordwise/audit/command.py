@@ -12,19 +12,24 @@ from recordwise.audit.result import AuditResult
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.terms import Terms
-from recordwise.votes.ballot import Ballot
+from recordwise.votes.ballot import Ballot, Votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verdict:
-    """Every protocol that was audited, and the replay of a job's pipeline where there was one."""
+    """Every protocol that was audited, and the replays of a job's pipeline and of its files where there was one."""
 
     audits: tuple[AuditResult, ...]
     pipeline: ReplayResult | None = None
+    files: ReplayResult | None = None
 
     @property
     def violated(self) -> bool:
-        return any(result.violated for result in self.audits) or (self.pipeline is not None and self.pipeline.violated)
+        return any(result.violated for result in self._results)
+
+    @property
+    def _results(self) -> list[AuditResult | ReplayResult]:
+        return [*self.audits, *(one for one in (self.pipeline, self.files) if one is not None)]
 
     @property
     def exit_code(self) -> int:
@@ -35,11 +40,11 @@ class Verdict:
             "violated": self.violated,
             "audits": [result.as_dict() for result in self.audits],
             "pipeline": None if self.pipeline is None else self.pipeline.as_dict(),
+            "files": None if self.files is None else self.files.as_dict(),
         }
 
     def as_text(self) -> str:
-        parts = [result.as_text() for result in self.audits]
-        return "\n\n".join(parts if self.pipeline is None else [*parts, self.pipeline.as_text()])
+        return "\n\n".join(result.as_text() for result in self._results)
 
 
 def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, confidence: float) -> Verdict:
@@ -49,16 +54,44 @@ def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, 
 
 
 def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
-    """A job's pipeline on its own data, and the protocols it would use. Nothing is charged, written or kept."""
+    """A job's pipeline on its own files, and the protocols it would use. Nothing is charged and nothing is kept."""
+    from recordwise.audit.files import replay_files
     from recordwise.distiller import PrivateDistiller
-    from recordwise.job import read_job
+    from recordwise.fits import uncounted
+    from recordwise.job import Source, read_job
+    from recordwise.records import ABSTAIN, Records, as_labels, cast, read_labels
 
     job = read_job(path)
-    private, public = job.private.read("private"), job.public.read("public")
+    public = job.public.read("public")
+    schema = job.public_schema(public)
+    pool = schema.pool(public.samples, "[public] samples")
+    private = job.private.read("private", schema)
     if private.labels is None:
         raise InvalidInput("private.labels must name where the records' labels are")
-    distiller = PrivateDistiller(**job.settings())
-    pipeline = replay(distiller, private.samples, private.labels, X_public=public.samples)
+    distiller = PrivateDistiller(**job.settings(), schema=schema)
+    pipeline = replay(distiller, private.samples, private.labels, X_public=pool)
+    with uncounted():  # nothing of it is released
+        fitted = distiller.fit(private.samples, private.labels, X_public=pool)
+
+    def votes_of(source: Source) -> list[Votes]:
+        """Every record's votes in each round, from the file's bytes on, with what is public as the run fixed it."""
+        held = source.read("private", schema)
+        labels, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, fitted.labels_per_record)
+        copies_in = pool if fitted.overlap == ABSTAIN else None
+        records = Records(held.samples, labels, unlabelled, pool=copies_in, overlap=fitted.overlap)
+        return [
+            cast(
+                records,
+                schema=schema,
+                encoder=fitted.encoder_,
+                manner=fitted.manner_,
+                queries=one.queries,
+                ballot=one.release.ballot,
+            )[0]
+            for one in fitted.rounds_
+        ]
+
+    files = replay_files(job.private, votes_of, pipeline.neighbours, pipeline.protocols)
     different = list(dict.fromkeys(pipeline.protocols))
     audits = tuple(audit(one, SystemNoise(), trials=trials, confidence=confidence) for one in different)
-    return Verdict(audits=audits, pipeline=pipeline)
+    return Verdict(audits=audits, pipeline=pipeline, files=files)

@@ -16,17 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from recordwise import pipeline
 from recordwise.data import Samples
-from recordwise.data.samples import Kind, kind_of, rows
+from recordwise.data.cells import word_of
+from recordwise.data.samples import rows
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.hashing import digest, fingerprint
-from recordwise.fits import uncounted
+from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.randomness import seeded
+from recordwise.records import as_labels, public_classes
 
+NO_CLASS = "a class nobody declared"
 FAR = 1e4  # how many times as far out as any sample an outlier lies
 
 
@@ -35,7 +39,8 @@ class Change:
     """One neighbouring data set, and what came of it.
 
     Attributes:
-      moved: The L1 distance of the exact tallies, the largest of all rounds; None where the run refused the data.
+      moved: The L1 distance of the exact tallies, the largest of all rounds; None where the run refused the data, which
+        nobody paid for and which tells something about a record.
       allowed: What the ballot declares for this kind of neighbours.
       changed: Published things that were not the same.
     """
@@ -47,7 +52,7 @@ class Change:
 
     @property
     def violated(self) -> bool:
-        return bool(self.changed) or (self.moved is not None and self.moved > self.allowed)
+        return bool(self.changed) or self.moved is None or self.moved > self.allowed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,6 +62,7 @@ class ReplayResult:
     neighbours: Neighbours
     changes: tuple[Change, ...]
     protocols: tuple[Protocol[Any], ...]
+    what: str = "data sets"
 
     def __post_init__(self) -> None:
         members(self, neighbours=Neighbours)
@@ -74,9 +80,9 @@ class ReplayResult:
 
     def as_text(self) -> str:
         verdict = "VIOLATED" if self.violated else "not violated"
-        lines = [f"replay of {len(self.changes)} neighbouring data sets through the pipeline: {verdict}"]
+        lines = [f"replay of {len(self.changes)} neighbouring {self.what} through the pipeline: {verdict}"]
         for change in self.changes:
-            moved = "refused" if change.moved is None else f"tally moved by {change.moved} of {change.allowed} allowed"
+            moved = "REFUSED" if change.moved is None else f"tally moved by {change.moved} of {change.allowed} allowed"
             public = f"; CHANGED: {', '.join(change.changed)}" if change.changed else ""
             lines.append(f"  - {change.name}: {moved}{public}")
         return "\n".join(lines)
@@ -100,9 +106,9 @@ def replay(distiller: PrivateDistiller, X: Samples, y: ArrayLike, *, X_public: S
     Args:
       seed: Chooses the records that are exchanged; experiment randomness, not noise.
     """
-    labels = np.asarray(y)
+    labels = np.asarray(as_labels(y, len(X)))
     if distiller.classes is None:
-        classes = np.arange(labels.shape[1]) if labels.ndim == 2 else np.unique(labels)
+        classes = public_classes(labels, classes=None, labels_per_record=distiller.labels_per_record)
         distiller = clone(distiller, safe=False).set_params(classes=classes)
     first = _run(distiller, X, labels, X_public, {})
     ballot = first.protocols[0].ballot
@@ -134,27 +140,20 @@ def _run(
     tallies: list[NDArray[np.int64]] = []
     protocols: list[Protocol[Any]] = []
     kept: dict[int, Release] = {}
+    watched = clone(distiller, safe=False).set_params(ledger=None, run_dir=None, progress=None)
+    run = watched.prepare(X, y, X_public=X_public)
 
-    class Watched(type(distiller)):  # type: ignore[misc]  # whatever class is audited, its own methods run
-        def _vote(self, *args: Any, **settings: Any) -> Any:
-            votes = super()._vote(*args, **settings)
-            tallies.append(votes.counts())
-            return votes
+    def voters(question: Question) -> Release:
+        votes = pipeline.vote(run.records, question)
+        tallies.append(votes.counts())
+        protocols.append(question.protocol)
+        admitted = run.account.admit(votes, question.protocol, whose=run.records.fingerprint)
+        fresh = pipeline.release(admitted, question.protocol, run.noise, parties=watched.parties, senders=run.senders)
+        first = releases.get(question.round, fresh)
+        kept[question.round] = first if first.ballot == fresh.ballot else fresh  # another ballot is a finding by itself
+        return kept[question.round]
 
-        def _distil(self, X_public: Samples, gather: Any, **settings: Any) -> Any:
-            def replayed(number: int, queries: Any, protocol: Protocol[Any], till: Any) -> Release:
-                protocols.append(protocol)
-                fresh = gather(number, queries, protocol, till)
-                first = releases.get(number, fresh)
-                kept[number] = first if first.ballot == fresh.ballot else fresh  # another ballot is a finding by itself
-                return kept[number]
-
-            return super()._distil(X_public, replayed, **settings)
-
-    settings = clone(distiller, safe=False).get_params(deep=False)
-    watched = Watched(**settings | {"ledger": None, "run_dir": None, "progress": None})
-    with uncounted():  # nothing of it is released
-        watched.fit(X, y, X_public=X_public)
+    watched.fit_with(voters, run.pool, run.design, run.account, run.classes)
     published = {
         "encoder": fingerprint(watched.encoder_),
         "classes": fingerprint(watched.classes_),
@@ -203,6 +202,10 @@ def _neighbours(
     yield "a record becomes another's duplicate", Neighbours.REPLACE, *swap(at, rows(X, np.array([twin])), y[twin])
     for name, sample in _strange_samples(X, X_public, twin):
         yield f"a record becomes {name}", Neighbours.REPLACE, *swap(at, sample, other_label)
+    for name, label in (("a class nobody declared", NO_CLASS), ("no class", None)):
+        strange = y.astype(object)
+        strange[at] = label
+        yield f"a record takes {name}", Neighbours.REPLACE, X, strange
     for name, row in (("the first record", 0), ("the last record", n - 1), ("a record", at)):
         rest = np.delete(everyone, row)
         yield f"{name} is removed", Neighbours.ADD_REMOVE, rows(X, rest), y[rest]
@@ -214,26 +217,40 @@ def _neighbours(
 
 
 def _strange_samples(X: Samples, X_public: Samples, row: int) -> Iterator[tuple[str, Samples]]:
-    """One sample each: outliers for numbers, a sample between two of the pool, an empty or endless text."""
-    kind = kind_of(X)
-    if kind is Kind.TEXT:
-        yield "an empty text", [""]
-        yield "an endless text", [" ".join(list(X)[:50]) * 20]
-    elif not hasattr(X, "iloc") and kind in (Kind.VECTORS, Kind.IMAGES):
-        samples, pool = np.asarray(X), np.asarray(X_public)
+    """One sample each: outliers for numbers, a sample between two of the pool, gaps, an empty or endless text."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "iuf":
+        samples, pool = X, np.asarray(X_public)
         whole = np.issubdtype(samples.dtype, np.integer)
-        most = np.iinfo(samples.dtype).max if whole else FAR * (np.abs(samples).max() + 1)
+        with np.errstate(all="ignore"):
+            largest = float(np.nan_to_num(np.abs(samples.astype(np.float64)), posinf=0).max(initial=0))
+        most = np.iinfo(samples.dtype).max if whole else FAR * (largest + 1)
         yield "an outlier", np.full_like(samples[:1], most)
         yield "an outlier on the other side", np.full_like(samples[:1], 0 if whole else -most)
-        middle = (pool[:1].astype(np.float64) + pool[-1:].astype(np.float64)) / 2
-        yield "the middle of two pool samples", middle.astype(samples.dtype)
+        if not whole:
+            yield "a gap", np.full_like(samples[:1], np.nan)
+        if pool.shape[1:] == samples.shape[1:]:
+            middle = (pool[:1].astype(np.float64) + pool[-1:].astype(np.float64)) / 2
+            yield "the middle of two pool samples", middle.astype(samples.dtype)
+        return
+    one = rows(X, np.array([row]))
+    if hasattr(X, "iloc"):
+        width = X.shape[1]
+    elif isinstance(one[0], str):
+        yield "an empty text", [""]
+        yield "an endless text", [" ".join(str(text) for text in list(X)[:50]) * 20]
+        yield "no text", [None]
+        return
+    else:
+        width = 0 if np.ndim(one[0]) != 1 else len(one[0])
+    for name, cell in (("a row of gaps", None), ("a row of words", "A"), ("a row of outliers", 1e300)) if width else ():
+        yield name, [[cell] * width]
 
 
 def _put(X: Samples, row: int, sample: Samples) -> Samples:
     if hasattr(X, "iloc"):
-        import pandas as pd  # type: ignore[import-untyped]
-
-        return pd.concat([X.iloc[:row], sample, X.iloc[row + 1 :]])
+        changed = X.astype(object)
+        changed.iloc[row] = sample.iloc[0].to_list() if hasattr(sample, "iloc") else sample[0]
+        return changed
     if isinstance(X, np.ndarray):
         changed = X.copy()
         changed[row] = sample[0]
@@ -245,4 +262,4 @@ def _other_label(y: NDArray[Any], row: int, classes: Any) -> Any:
     """A declared label, or a set of labels as large, that the record does not have."""
     if y.ndim == 2:
         return np.roll(y[row], 1)
-    return next((one for one in np.asarray(classes) if one != y[row]), y[row])
+    return next((one for one in np.asarray(classes) if word_of(one) != word_of(y[row])), y[row])

@@ -73,8 +73,8 @@ def _with_channels(pixels: NDArray[Any], channels: int) -> NDArray[Any] | None:
         return np.repeat(pixels[:, :, None], channels, axis=2) if channels in (1, 3) else None
     if held == 3 and channels in (0, 1):
         grey = (pixels.astype(np.float64) * GREY).cumsum(axis=2)[:, :, -1]  # one order of summation
-        grey = grey.round().astype(pixels.dtype) if pixels.dtype.kind in "iu" else grey.astype(pixels.dtype)
-        return grey[:, :, None] if channels else grey
+        plain: NDArray[Any] = (grey.round() if pixels.dtype.kind in "iu" else grey).astype(pixels.dtype)
+        return plain[:, :, None] if channels else plain
     return None
 
 

@@ -25,12 +25,11 @@ Row = list[str] | None  # None where a line has too many or too few cells
 END = 'end"of"file'  # reads otherwise where a quote is still open
 
 
-def read_csv(path: Path) -> tuple[list[str], list[Row]]:
-    """The header of a CSV file, and its rows of text.
+def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The header of a CSV file, and its rows of text, of whatever length.
 
-    A row with too many or too few cells is None. Bytes that are not UTF-8 stand in their cell as lone surrogates, which
-    no schema reads. An empty line is no row. Only the file as a whole is refused: no header, or a quote left open, which
-    leaves unclear where any row ends.
+    Bytes that are not UTF-8 stand in their cell as lone surrogates, which no schema reads. An empty line is no row.
+    Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row ends.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file, _cells_of_any_length():
         # Spreadsheets put a mark before the first name. A row of our own shows whether a quote was left open.
@@ -43,7 +42,7 @@ def read_csv(path: Path) -> tuple[list[str], list[Row]]:
         raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
     if any("\udc80" <= letter <= "\udcff" for name in header for letter in name):
         raise InvalidInput(f"{path.name} must be UTF-8, its header is not")
-    return header, [row if len(row) == len(header) else None for row in rows]
+    return header, rows
 
 
 @contextmanager
@@ -58,7 +57,8 @@ def _cells_of_any_length() -> Iterator[None]:
 
 def csv_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
     """Samples as lists of text cells, None for a row that is none; labels as text, None where there is none."""
-    header, rows = read_csv(path)
+    header, lines = rows_of(path)
+    rows = [row if len(row) == len(header) else None for row in lines]
     names, label_names = _chosen(path.name, header, samples, labels)
     places, label_places = ([header.index(name) for name in part] for part in (names, label_names))
     cells = [None if row is None else [row[place] for place in places] for row in rows]

@@ -1,0 +1,340 @@
+"""Neighbouring files: a job's records with one of them added, removed, replaced or moved, from the bytes on.
+
+The job's file is copied with one record changed, often into something that does not fit: another type, nothing at all,
+NaN, a number beyond all numbers, bytes that are no text, another image mode or size, a class nobody declared. The copy
+is read, encoded and voted anew with what is public held fixed. Every other record's votes must be the same, bit by bit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.audit.replay import NO_CLASS, Change, ReplayResult
+from recordwise.data.images import SUFFIXES
+from recordwise.data.tables import rows_of
+from recordwise.errors import InvalidInput
+from recordwise.job import Source
+from recordwise.privacy.guarantee import Neighbours
+from recordwise.protocols.protocol import Protocol as Release
+from recordwise.randomness import seeded
+from recordwise.votes import Votes
+
+NO_NUMBER = -12_345
+LONG = 10_000  # letters of a cell that is too long for anything
+WORDS = {
+    "words": "A",
+    "nothing": "",
+    "NaN": "nan",
+    "a number beyond all numbers": "1e999",
+    "a huge number": "1e300",
+    "bytes that are no text": "\udcff",
+    "a very long cell": "9" * LONG,
+}
+Items = Sequence[Any]
+
+
+class Form(Protocol):
+    """How one kind of file holds records: apart from each other, and put together again."""
+
+    items: list[Any]
+
+    def hostile(self, item: Any) -> Iterator[tuple[str, Any]]:
+        """What one record may be exchanged for."""
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        """A file of these records in a folder, and the row of each."""
+
+
+def replay_files(
+    source: Source,
+    votes_of: Callable[[Source], Sequence[Votes]],
+    relation: Neighbours,
+    protocols: tuple[Release[Any], ...],
+    *,
+    seed: int = 0,
+) -> ReplayResult:
+    """Compare the votes of all records but one between a file and its neighbours.
+
+    Args:
+      source: Where the records are. It is copied, never written to.
+      votes_of: Reads a file and casts its records' votes, once for each round's queries; all else is held fixed.
+      seed: Chooses the record that is exchanged; experiment randomness, not noise.
+    """
+    form = form_of(source)
+    before = votes_of(source)
+    ballot = before[0].ballot
+    changes = []
+    for name, kind, items, origin in _neighbours(form, seed):
+        allowed = 0 if kind is None else ballot.cells_changed(kind)
+        with tempfile.TemporaryDirectory() as folder:
+            copy, place = form.write(items, Path(folder))
+            try:
+                after = votes_of(copy)
+            except InvalidInput:
+                changes.append(Change(name=name, moved=None, allowed=allowed))
+                continue
+        rows = np.array([row for row, old in zip(place, origin, strict=True) if old is not None], dtype=np.int64)
+        olds = np.array([old for old in origin if old is not None], dtype=np.int64)
+        differing = max(_differing(one, other, olds, rows) for one, other in zip(before, after, strict=True))
+        moved = max(int(np.abs(a.counts() - b.counts()).sum()) for a, b in zip(before, after, strict=True))
+        changed = (f"votes of {differing} other records",) if differing else ()
+        changes.append(Change(name=name, moved=moved, allowed=allowed, changed=changed))
+    return ReplayResult(neighbours=relation, changes=tuple(changes), protocols=protocols, what="files")
+
+
+def _differing(before: Votes, after: Votes, olds: NDArray[np.int64], news: NDArray[np.int64]) -> int:
+    """How many of the records that nobody touched vote otherwise."""
+    if len(news) and news.max() >= len(after):
+        return len(olds)  # records went missing
+    same = (before.queries[olds] == after.queries[news]).all(axis=1)
+    same &= (before.labels[olds] == after.labels[news]).all(axis=1)
+    return int((~same).sum())
+
+
+def _neighbours(form: Form, seed: int) -> Iterator[tuple[str, Neighbours | None, Items, list[int | None]]]:
+    """Each neighbour's records, and for each of them which old record it is; None for a new one."""
+    items, n = form.items, len(form.items)
+    everyone: list[int | None] = list(range(n))
+    rng = seeded(seed, "audit", "files")
+    at = int(rng.integers(n))
+    order = [int(row) for row in rng.permutation(n)]
+    yield "the records are reordered", None, [items[row] for row in order], list(order)
+    yield "the records are turned round", None, items[::-1], everyone[::-1]
+    for name, row in (("the first record", 0), ("a record", at), ("the last record", n - 1)):
+        yield (
+            f"{name} is removed",
+            Neighbours.ADD_REMOVE,
+            items[:row] + items[row + 1 :],
+            everyone[:row] + everyone[row + 1 :],
+        )
+    for name, made in form.hostile(items[at]):
+        replaced = [*items[:at], made, *items[at + 1 :]], [*everyone[:at], None, *everyone[at + 1 :]]
+        yield f"a record becomes one with {name}", Neighbours.REPLACE, *replaced
+        yield f"a record with {name} is added in front", Neighbours.ADD_REMOVE, [made, *items], [None, *everyone]
+        yield f"a record with {name} is added at the end", Neighbours.ADD_REMOVE, [*items, made], [*everyone, None]
+
+
+def form_of(source: Source) -> Form:
+    """How the file holds its records."""
+    if source.path.is_dir():
+        return ImageFolder(source)
+    forms: dict[str, Callable[[Source], Form]] = {
+        ".csv": CsvFile,
+        ".parquet": ParquetFile,
+        ".npy": ArrayFile,
+        ".npz": ArrayFile,
+        ".txt": TextFile,
+    }
+    form = forms.get(source.path.suffix.lower())
+    if form is None:
+        raise InvalidInput(f"{source.path} must be .npy, .npz, .parquet, .csv, .txt or a folder of images")
+    return form(source)
+
+
+def _listed(names: str | list[str] | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else names
+
+
+class CsvFile:
+    """A record is a row of text cells."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.header, self.items = rows_of(source.path)
+
+    def hostile(self, item: list[str]) -> Iterator[tuple[str, list[str]]]:
+        labels = [self.header.index(name) for name in _listed(self.source.labels)]
+        row = item if len(item) == len(self.header) else [""] * len(self.header)
+        for name, word in WORDS.items():
+            yield name, [cell if place in labels else word for place, cell in enumerate(row)]
+        yield "a cell too few", row[:-1] or [""]
+        yield "a cell too many", [*row, "1"]
+        for name, word in (("a class nobody declared", NO_CLASS), ("no class", "")):
+            yield name, [word if place in labels else cell for place, cell in enumerate(row)]
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        path = folder / "records.csv"
+        with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            # Quotes around everything keep a row whose only cell is empty from becoming an empty line, which is none.
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows(chain([self.header], items))
+        return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+
+class ParquetFile:
+    """A record is a row of a table whose columns have types."""
+
+    def __init__(self, source: Source) -> None:
+        import pyarrow.parquet as pq
+
+        self.source, self.table = source, pq.read_table(source.path)
+        self.items: list[Any] = list(range(len(self.table)))
+
+    def hostile(self, item: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        import pyarrow as pa
+
+        row = self.table.slice(item, 1).to_pylist()[0]
+        labels = _listed(self.source.labels)
+
+        def exchanged(word: str, number: float | None, whole: int | None, *, label: bool) -> dict[str, Any]:
+            made = dict(row)
+            for column in self.table.schema:
+                if (column.name in labels) is label:
+                    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+                    lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+                    floats = pa.types.is_floating(column.type)
+                    integers = pa.types.is_integer(column.type)
+                    made[column.name] = (
+                        word if text else number if floats else whole if integers else [] if lists else None
+                    )
+            return made
+
+        yield "gaps", {name: value if name in labels else None for name, value in row.items()}
+        yield "NaN", exchanged("nan", float("nan"), None, label=False)
+        yield "a number beyond all numbers", exchanged("1e999", float("inf"), 127, label=False)
+        yield "a very long cell", exchanged("9" * LONG, 1e30, 0, label=False)
+        yield "a class nobody declared", exchanged(NO_CLASS, NO_NUMBER, 99, label=True)
+        yield "no class", {name: None if name in labels else value for name, value in row.items()}
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        parts = [
+            self.table.slice(item, 1)
+            if isinstance(item, int)
+            else pa.Table.from_pylist([item], schema=self.table.schema)
+            for item in items
+        ]
+        path = folder / "records.parquet"
+        pq.write_table(pa.concat_tables(parts) if parts else self.table.slice(0, 0), path)
+        return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+
+class ArrayFile:
+    """A record is a row of an array, and one of the array of labels."""
+
+    def __init__(self, source: Source) -> None:
+        loaded = source.read("private")
+        if loaded.labels is None:
+            raise InvalidInput("private.labels must name where the records' labels are")
+        self.source, self.samples, self.labels = source, np.asarray(loaded.samples), np.asarray(loaded.labels)
+        self.items: list[Any] = list(zip(self.samples, self.labels, strict=True))
+
+    def hostile(self, item: Any) -> Iterator[tuple[str, Any]]:
+        sample, label = item
+        kind = self.samples.dtype.kind
+        if kind == "f":
+            for name, value in (("NaN", np.nan), ("a number beyond all numbers", np.inf), ("a huge number", -1e30)):
+                yield name, (np.full_like(sample, value), label)
+        elif kind in "iu":
+            for name, number in (("the greatest numbers", "max"), ("the least numbers", "min")):
+                yield name, (np.full_like(sample, getattr(np.iinfo(self.samples.dtype), number)), label)
+        else:
+            for name, word in WORDS.items():
+                yield name, (np.full(np.shape(sample), word.encode("utf-8", "replace").decode()), label)
+        if self.labels.dtype.kind in "US":
+            yield "a class nobody declared", (sample, np.full(np.shape(label), NO_CLASS))
+        else:
+            strange = np.nan if self.labels.dtype.kind == "f" else 99
+            yield "a class nobody declared", (sample, np.full(np.shape(label), strange, dtype=self.labels.dtype))
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        samples, labels = (
+            np.array([item[part] for item in items]) if items else whole[:0]
+            for part, whole in ((0, self.samples), (1, self.labels))
+        )
+        path = folder / self.source.path.name
+        if path.suffix.lower() == ".npz":
+            with np.load(self.source.path) as held:
+                others = {name: held[name] for name in held.files}
+            name = self.source.samples if isinstance(self.source.samples, str) else self._sample_name(list(others))
+            np.savez(path, **(others | {name: samples, str(self.source.labels): labels}))
+        else:
+            np.save(path, samples)
+            np.save(folder / str(self.source.labels), labels)
+        return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+    def _sample_name(self, names: list[str]) -> str:
+        return next(name for name in names if name != self.source.labels)
+
+
+class TextFile:
+    """A record is a line, and one of the file of labels."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        labels = source.path.parent / str(source.labels)
+        self.items: list[Any] = list(zip(_lines(source.path), _lines(labels), strict=True))
+
+    def hostile(self, item: tuple[bytes, bytes]) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
+        for name, word in WORDS.items():
+            yield name, (word.encode("utf-8", "surrogateescape"), item[1])
+        yield "a class nobody declared", (item[0], NO_CLASS.encode())
+        yield "no class", (item[0], b"")
+        yield "a class that is no text", (item[0], b"\xff")
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        path = folder / self.source.path.name
+        path.write_bytes(b"".join(line + b"\n" for line, _ in items))
+        (folder / str(self.source.labels)).write_bytes(b"".join(label + b"\n" for _, label in items))
+        return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+
+def _lines(path: Path) -> list[bytes]:
+    lines = path.read_bytes().split(b"\n")
+    return lines[:-1] if not lines[-1] else lines
+
+
+class ImageFolder:
+    """A record is a file, and the subfolder it lies in is its class."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        classes = sorted(path for path in source.path.iterdir() if path.is_dir() and not path.name.startswith("."))
+        files = [
+            (folder.name, path)
+            for folder in classes
+            for path in sorted(folder.iterdir())
+            if path.suffix.lower() in SUFFIXES and path.is_file()
+        ]
+        self.items: list[Any] = [(name, path.suffix, path.read_bytes()) for name, path in files]
+
+    def hostile(self, item: tuple[str, str, bytes]) -> Iterator[tuple[str, tuple[str, str, bytes]]]:
+        name, suffix, content = item
+        yield "no image", (name, ".png", b"no image")
+        yield "half an image", (name, suffix, content[: len(content) // 2])
+        for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"):
+            yield f"mode {mode}", (name, ".tif", _picture(mode, (16, 16)))
+        for size in ((1, 1), (100, 3)):
+            yield f"{size[0]} x {size[1]} pixels", (name, ".tif", _picture("RGB", size))
+        yield "a class nobody declared", (NO_CLASS, suffix, content)
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        paths = [folder / name / f"{number:09d}{suffix}" for number, (name, suffix, _) in enumerate(items)]
+        for path, (_, _, content) in zip(paths, items, strict=True):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
+        in_order = {path: row for row, path in enumerate(sorted(paths, key=lambda path: (path.parent.name, path.name)))}
+        return self.source.model_copy(update={"path": folder}), [in_order[path] for path in paths]
+
+
+def _picture(mode: str, size: tuple[int, int]) -> bytes:
+    from PIL import Image
+
+    wide = np.arange(size[0] * size[1]).reshape(size[1], size[0])
+    if mode == "I;16":
+        picture = Image.fromarray((wide * 257).astype(np.uint16))
+    else:
+        picture = Image.fromarray((wide % 256).astype(np.uint8)).convert(mode)
+    file = io.BytesIO()
+    picture.save(file, format="TIFF")
+    return file.getvalue()
