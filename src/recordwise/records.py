@@ -23,7 +23,7 @@ from recordwise.data.cells import missing, number_of, word_of
 from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, whole
 from recordwise.hashing import fingerprint
-from recordwise.nearest import nearest_queries
+from recordwise.nearest.search import NUMPY, nearest_queries
 from recordwise.queries import Queries
 from recordwise.votes import NOBODY, Ballot, Votes
 
@@ -251,6 +251,7 @@ def cast(
             metric=queries.metric,
             max_distance=queries.max_distance,
             prices=queries.prices,
+            backend=NUMPY,
         )
         picks[some] = np.where((reason == Why.VOTES)[:, None], near, np.int32(NOBODY))
         why[some] = reason

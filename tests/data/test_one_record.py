@@ -24,13 +24,16 @@ from recordwise.data import Schema
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode, encoder_from
 from recordwise.job import Source, read_job
+from recordwise.nearest import backend
+from recordwise.nearest import search as nearest
 from recordwise.nearest.backend import NumpyBackend
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Silent
+from recordwise.queries import Queries
 from recordwise.randomness import seeded
-from recordwise.records import Why, as_labels, cast, read_labels
+from recordwise.records import Records, Why, as_labels, cast, read_labels
 from recordwise.run import run_job
-from recordwise.votes import Ballot, Votes, backend, nearest
+from recordwise.votes import Ballot, Votes
 
 NO_NOISE = 1e6
 NUM_POOL, NUM_RECORDS, CLASSES = 40, 37, ["a", "b", "c"]
@@ -222,13 +225,13 @@ def small_batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 def voting(schema: Schema, pool: Any, encoder_name: str) -> Callable[[Any, Any], tuple[Votes, Any]]:
     typed = schema.pool(pool)
     encoder = encoder_from(encoder_name, typed, seed=0).fit(typed)
-    queries = encode(encoder, typed)[:: NUM_POOL // 6][:6]
+    vectors = encode(encoder, typed)[:: NUM_POOL // 6][:6]
+    queries = Queries(vectors=vectors, owner=np.arange(6))
 
     def votes(samples: Any, labels: Any) -> tuple[Votes, Any]:
         numbers, why = read_labels(as_labels(labels, len(samples)), CLASSES, 1)
-        found, unread, _ = cast(
-            samples, numbers, schema=schema, encoder=encoder, queries=queries, ballot=BALLOT, pool=typed
-        )
+        held = Records(samples, numbers, why, pool=typed)
+        found, unread, _ = cast(held, schema=schema, encoder=encoder, manner=None, queries=queries, ballot=BALLOT)
         return found, np.where(unread == 0, why, unread)
 
     return votes
