@@ -98,7 +98,8 @@ def call(*command: str | Path, folder: Path, about: str) -> str:
     done = subprocess.run(command, cwd=folder, env=os.environ | QUIET, capture_output=True, text=True)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Failed(f"{about}: {lines[-1]}")
+        why = [line.strip() for line in lines if "ERROR:" in line] or lines  # pip adds notes after what went wrong
+        raise Failed(f"{about}: {why[-1]}")
     return done.stdout
 
 

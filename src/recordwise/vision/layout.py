@@ -35,4 +35,5 @@ def ready(module: Module, device: str | torch.device) -> Module:
 
 def safe(foreign: Foreign, device: str | torch.device) -> Foreign:
     """A module or an input of the user's on the device: as it came on a GPU, in the safe order elsewhere."""
-    return foreign.to(device, memory_format=layout(device, on_gpu=torch.preserve_format))  # type: ignore[call-overload]
+    order = layout(device, on_gpu=torch.preserve_format)
+    return foreign.to(device, memory_format=order)  # type: ignore[call-overload, no-any-return]
