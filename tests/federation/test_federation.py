@@ -634,6 +634,17 @@ def test_a_person_sees_what_is_asked_and_what_it_costs_before_the_silo_answers(t
     silo.answer("vote", ask_of(plan).to_bytes())
 
 
+def test_a_coordinator_cannot_fill_a_silos_disk_with_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, plan = planned(tmp_path)
+    monkeypatch.setattr("recordwise.federation.silo.MOST_OFFERS", 3)
+    silo = fresh_silo(one, tmp_path, always=False)
+    for number in range(3):
+        silo.answer("plan", replace(plan, run=f"run {number}").to_bytes())
+    with pytest.raises(ProtocolFault, match="at most 3 offers"):
+        silo.answer("plan", replace(plan, run="run 3").to_bytes())
+    silo.answer("plan", replace(plan, run="run 1").to_bytes())
+
+
 def test_a_coordinator_waits_for_approval_and_gives_up_in_the_end(tmp_path: Path) -> None:
     one = world(tmp_path, Trust.CENTRAL, policy={"always": False})
     with pytest.raises(ProtocolFault, match="waits for a person"):
