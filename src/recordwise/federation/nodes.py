@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
+from recordwise.data import read
 from recordwise.errors import InvalidInput
 from recordwise.federation.certificates import certificate_of, identity_in, tls_context
 from recordwise.federation.exchange import Node
@@ -44,8 +45,8 @@ def node_in(folder: Path) -> Node:
 def voters(told: SiloFile) -> Voters:
     """A silo's records, in this process or on Ray."""
     source = told.records
-    if not told.workers:
-        return Records.of(source.read("records"))
+    if not told.workers:  # gaps are let in: a record that cannot be encoded abstains
+        return Records.of(read(source.path, samples=source.samples, labels=source.labels, image_size=source.image_size))
     if source.labels is None:
         raise InvalidInput("records.labels must name where the records' labels are")
     engine = OnRay(workers=told.workers, address=told.ray_address)
@@ -58,7 +59,9 @@ def shuffler_key(folder: Path) -> bytes:
 
 def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
     """Answer the coordinator at this address, whose certificate this is, for as long as this process lives."""
-    node = node_in(folder)  # a mistake in the settings shows now
+    node = node_in(folder)  # a mistake in the settings shows now, and so does one in where the records are
+    if (folder / SILO).exists():
+        voters(read_silo(folder / SILO))
     try:
         known = certificate.read_bytes()
     except OSError as fault:

@@ -55,7 +55,7 @@ class Records:
         numbers, declared = class_numbers(self.labels, plan.classes, ballot)
         picks = [np.empty((0, ballot.votes_per_record), np.int32)]
         labels = [np.empty((0, ballot.labels_per_record), np.int32)]
-        abstained = 0
+        lost = 0
         for start in range(0, len(self), CHUNK):
             some = slice(start, start + CHUNK)
             vectors, encoded = _encoded(encoder, rows(self.samples, some), queries[0])
@@ -63,12 +63,15 @@ class Records:
                 vectors, numbers[some], queries, ballot, metric=plan.metric, max_distance=plan.max_distance
             )
             silent = ~(encoded & declared[some])
-            abstained += int(silent.sum())
+            lost += int((~encoded).sum())
             picks.append(np.where(silent[:, None], np.int32(NOBODY), part.queries))
             labels.append(np.where(silent[:, None], np.int32(NOBODY), part.labels))
-        if abstained:
+        if lost or not declared.all():
             log.warning(
-                "%d of %d records abstain: not encodable, or of a class that is not declared", abstained, len(self)
+                "of %d records %d abstain because they cannot be encoded, %d because nobody declared their class",
+                len(self),
+                lost,
+                int((~declared).sum()),
             )
         return Votes(ballot, np.concatenate(picks), np.concatenate(labels))
 
