@@ -1,8 +1,8 @@
-"""What a federation costs: exchanges, bytes, secure sums, devices: `python -m benchmarks.federation`.
+"""What a federation costs: live rounds, memory, bytes, secure sums, devices: `python -m benchmarks.federation [PART…]`.
 
-Silos are real SuperNodes on loopback with TLS and authentication, each started and asked as in the tests, whose set-up
-is used here. There is no peer to stand beside: Flower itself is underneath, and its fixed pauses are most of an
-exchange's time. Secure sums are measured in one process, so their time is all parties' together.
+Live silos are processes on loopback with mutual TLS, started and asked as in the tests, whose set-up is used here; all
+of them share this machine's cores. There is no peer to stand beside. Secure sums are measured in one process, so their
+time is all parties' together. Parts that are not named keep the rows they have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,24 +26,31 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from federation.sums import parties, play, session_of  # noqa: E402
-from federation.wire import NAMES, running  # noqa: E402
+from federation.wire import running  # noqa: E402
 from federation.world import Tampered, World  # noqa: E402
 from recordwise.federation.cohort import simulate_cohort  # noqa: E402
 from recordwise.privacy.guarantee import Trust  # noqa: E402
 from recordwise.protocols.local import Collision, UnaryEncoding  # noqa: E402
 from recordwise.votes import Ballot  # noqa: E402
 
-PACKAGES = ("flwr", "cryptography")
+PACKAGES = ("cryptography",)
 
 
-def main() -> None:
-    rows = [
-        *(secure_sum(count) for count in (3, 10, 50)),
-        *(bytes_per_silo(trust) for trust in Trust),
-        *wire(),
-        message_path(10_000),
-        *(cohort(kind) for kind in (UnaryEncoding, Collision)),
-    ]
+def main(*chosen: str) -> None:
+    parts: dict[str, Callable[[], list[provenance.Row]]] = {
+        "sums": lambda: [secure_sum(count) for count in (3, 10, 50)],
+        "bytes": lambda: [bytes_per_silo(trust) for trust in Trust],
+        **{f"live-{count}": partial(live, count) for count in (3, 10, 50)},
+        "devices": lambda: [message_path(10_000)],
+        "cohort": lambda: [cohort(kind) for kind in (UnaryEncoding, Collision)],
+    }
+    kept = json.loads((provenance.RESULTS / "federation.json").read_text()) if chosen else []
+    rows = []
+    for name, measure in parts.items():
+        if not chosen or name in chosen:
+            rows += [{**row, "part": name} for row in measure()]
+        else:
+            rows += [row for row in kept if row.get("part") == name]
     path = provenance.write("federation", rows)
     for row in rows:
         print(f"{row['name']:<40} {row['size']!s:<60} {row['ours']:>14,.1f} {row['unit']}")
@@ -89,26 +98,50 @@ def bytes_per_silo(trust: Trust, queries: int = 100) -> provenance.Row:
     )
 
 
-def wire(rounds: int = 3) -> list[provenance.Row]:
-    """Three SuperNodes: silo answers per minute, central trust, from the first question to the last release."""
-    with tempfile.TemporaryDirectory() as place, running(Path(place), *NAMES) as one:
-        folder = one.coordinator("central", rounds=rounds, threshold=3)
+def live(count: int, rounds: int = 3) -> list[provenance.Row]:
+    """Silos as processes under distributed trust: a round, from the first question to the last release, and memory."""
+    names = tuple(f"silo-{number}" for number in range(count))
+    with tempfile.TemporaryDirectory() as place, running(Path(place), *names) as one:
+        for name in names:
+            one.until(name, "no line to the coordinator", timeout=1800)  # it waits
+        idle = max(_resident(one.processes[name].pid, "VmRSS") for name in names)
+        folder = one.coordinator(
+            "hub-1", trust="distributed", rounds=rounds, threshold=count // 2 + 1, timeout=600, patience=600
+        )
         start = time.perf_counter()
-        one.run(folder)
+        log = one.run(folder, timeout=1800)
         seconds = time.perf_counter() - start
-        times = [path.stat().st_mtime for path in sorted((folder / "run").glob("queries-*"))]
-        end = (folder / "ledger.sqlite").stat().st_mtime
+        asked = [path.stat().st_mtime for path in sorted((folder / "run").glob("queries-*"))]
+        if not (folder / "run" / "summary.json").exists():
+            raise SystemExit(log)
+        peak = max(_resident(one.processes[name].pid, "VmHWM") for name in names)
+        each = ((folder / "ledger.sqlite").stat().st_mtime - asked[0]) / rounds
+    size = {"silos": count, "rounds": rounds, "trust": "distributed", "encoder": "scaler"}
     return [
         provenance.row(
-            "silos × rounds per minute",
-            size={"silos": len(NAMES), "rounds": rounds, "trust": "central"},
-            ours=60 * len(NAMES) * rounds / (end - times[0]),
+            "seconds per live round",
+            size=size,
+            ours=each,
             peers={},
-            unit="answers/min",
+            unit="seconds",
             packages=PACKAGES,
             seconds_with_start=seconds,
-        )
+        ),
+        provenance.row(
+            "memory of a silo's process, at most",
+            size=size,
+            ours=peak,
+            peers={},
+            unit="MB",
+            packages=("cryptography", "scikit-learn"),
+            idle_mb=idle,
+        ),
     ]
+
+
+def _resident(process: int, what: str) -> float:
+    lines = (Path("/proc") / str(process) / "status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1000 for line in lines if line.startswith(what))
 
 
 def message_path(devices: int) -> provenance.Row:
@@ -158,4 +191,4 @@ def cohort(kind: type[UnaryEncoding] | type[Collision], devices: int = 10_000_00
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -89,7 +89,6 @@ def test_a_module_that_an_extra_carries_says_which(monkeypatch: pytest.MonkeyPat
     for module, package, extra in [
         ("recordwise.vision.layout", "torch", "torch"),
         ("recordwise.federation.identity", "cryptography", "federation"),
-        ("recordwise.federation.client_app", "flwr", "federation"),
     ]:
         with monkeypatch.context() as without:
             without.setitem(sys.modules, package, None)

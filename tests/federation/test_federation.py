@@ -500,7 +500,9 @@ def test_records_that_cannot_vote_abstain_and_nobody_else_is_told(
     assert (after.cells()[odd] == NOBODY).all()
     others = np.setdiff1d(np.arange(len(before)), odd)
     assert np.array_equal(after.cells()[others], before.cells()[others])
-    assert "3 of 40 records abstain" in caplog.text
+    assert (
+        "of 40 records 2 abstain because they cannot be encoded, 1 because nobody declared their class" in caplog.text
+    )
     silo = fresh_silo(one, tmp_path)
     silo.answer("plan", plan.to_bytes())
     reply = Reply.verified(silo.reply("vote", ask.to_bytes()), one.roster["north"])
@@ -623,6 +625,17 @@ def test_a_person_sees_what_is_asked_and_what_it_costs_before_the_silo_answers(t
     assert str(plan.guarantee) in shown
     assert json.loads(silo.answer("plan", plan.to_bytes()))["status"] == "accepted"
     silo.answer("vote", ask_of(plan).to_bytes())
+
+
+def test_a_coordinator_cannot_fill_a_silos_disk_with_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, plan = planned(tmp_path)
+    monkeypatch.setattr("recordwise.federation.silo.MOST_OFFERS", 3)
+    silo = fresh_silo(one, tmp_path, always=False)
+    for number in range(3):
+        silo.answer("plan", replace(plan, run=f"run {number}").to_bytes())
+    with pytest.raises(ProtocolFault, match="at most 3 offers"):
+        silo.answer("plan", replace(plan, run="run 3").to_bytes())
+    silo.answer("plan", replace(plan, run="run 1").to_bytes())
 
 
 def test_a_coordinator_waits_for_approval_and_gives_up_in_the_end(tmp_path: Path) -> None:

@@ -141,6 +141,18 @@ def test_nothing_starts_without_settings_or_the_coordinators_certificate(tmp_pat
         run_node(tmp_path / "north", "127.0.0.1:1", tmp_path / "north" / "silo.toml")
     with pytest.raises(InvalidInput, match="host:port"):
         run_node(tmp_path / "north", "here", tmp_path / "hub" / "coordinator.crt")
+    (tmp_path / "north" / "records.npz").unlink()
+    with pytest.raises(InvalidInput, match=r"records\.npz"):  # here, and not when the coordinator asks
+        run_node(tmp_path / "north", "127.0.0.1:1", tmp_path / "hub" / "coordinator.crt")
+
+
+def test_gaps_in_a_silos_file_make_records_abstain_and_nothing_fails(tmp_path: Path) -> None:
+    hub = federation(tmp_path, always=True)
+    with np.load(tmp_path / "north" / "records.npz") as file:
+        samples, labels = file["samples"], file["labels"]
+    samples[3], labels[5] = np.nan, "yew"
+    np.savez(tmp_path / "north" / "records.npz", samples=samples, labels=labels)
+    assert run_coordinator(hub, InProcess({name: node_in(tmp_path / name) for name in NAMES})).private
 
 
 @pytest.mark.parametrize("name", ["", "\x1b[2J", "a" * 65, " north", 'no"rth', "north\u202e"])

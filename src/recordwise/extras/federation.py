@@ -1,5 +1,5 @@
-"""Imported for its refusal: the extra `federation` brings Flower and cryptography."""
+"""Imported for its refusal: the extra `federation` brings cryptography."""
 
 from recordwise.extras.asking import ask_for
 
-ask_for("federation", "cryptography", "flwr")
+ask_for("federation", "cryptography")

@@ -25,11 +25,11 @@ SMALLEST, LARGEST = Fraction(1, 10**6), Fraction(10**4)  # epsilon and rho
 SMALLEST_DELTA = Fraction(1, 10**20)
 FRACTION = re.compile(r"[0-9]{1,80}(/[0-9]{1,80})?")
 WHOLE = {
-    "survivors": MOST_PARTIES,
-    "parties": MOST_PARTIES,
-    "largest_count": MOST_RECORDS,
-    "senders": MOST_RECORDS,
-    "colluding": MOST_RECORDS,
+    "survivors": (1, MOST_PARTIES),
+    "parties": (1, MOST_PARTIES),
+    "colluding": (0, MOST_RECORDS),
+    "largest_count": (1, MOST_RECORDS),
+    "senders": (1, MOST_RECORDS),
 }
 
 
@@ -50,14 +50,14 @@ def from_json(record: object) -> Protocol[Any]:
         told["ballot"] = _ballot(told["ballot"])
         for name, (least, most) in {
             "epsilon": (SMALLEST, LARGEST),
-            "rho": (SMALLEST**2, LARGEST),
+            "rho": (SMALLEST, LARGEST),
             "delta": (SMALLEST_DELTA, Fraction(1)),
         }.items():
             if name in told:
                 told[name] = _fraction(told[name], least, most, name)
-        for name, bound in WHOLE.items():
+        for name, (fewest, bound) in WHOLE.items():
             if name in told:
-                whole_number(told[name], 0 if name == "colluding" else 1, bound, name)
+                whole_number(told[name], fewest, bound, name)
         if "neighbours" in told:
             told["neighbours"] = Neighbours(told["neighbours"])
         protocol: Protocol[Any] = kind(**told)

@@ -159,6 +159,9 @@ class Door:
             log.info("somebody without a registered key was turned away: %s", type(fault).__name__)
             connection.close()
             return
+        except asyncio.CancelledError:  # the door closes
+            connection.close()
+            raise
         finally:
             self._guests -= 1
         name = self._names.get(peer_of(transport.get_extra_info("ssl_object")))
@@ -182,7 +185,8 @@ class Door:
         await asyncio.gather(*tasks, return_exceptions=True)
         for line in self._lines.values():
             line.hang_up()
-        await asyncio.sleep(0)  # transports close in the loop's next turn
+        for _ in range(3):  # transports close in the loop's next turns: TLS, and the connection under it
+            await asyncio.sleep(0)
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -58,7 +58,11 @@ def shuffler_key(folder: Path) -> bytes:
 
 def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
     """Answer the coordinator at this address, whose certificate this is, for as long as this process lives."""
-    node = node_in(folder)  # a mistake in the settings shows now
+    node = node_in(folder)  # a mistake in the settings shows now, and so does one in where the records are
+    if (folder / SILO).exists() and not (told := read_silo(folder / SILO)).workers:
+        if told.records.labels is None and not told.records.path.is_dir():
+            raise InvalidInput("records.labels must name where the records' labels are")
+        told.records.read("records")
     try:
         known = certificate.read_bytes()
     except OSError as fault:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("recordwise.federation")  # for the operator of this machine alone
 
 WAITING, ACCEPTED = "waiting", "accepted"
+MOST_OFFERS = 1_000  # a coordinator must not fill a silo's disk
 Made = TypeVar("Made")
 
 
@@ -109,7 +110,11 @@ class Silo:
             self.policy.check(plan, self.name)
             self._check_cap(plan)
             carried.from_bytes(plan.encoder)  # an encoder that cannot be built is found out before anything is spent
-            write_whole(self.folder / "offers" / f"{plan.digest}.txt", (str(plan) + "\n").encode())
+            offer = self.folder / "offers" / f"{plan.digest}.txt"
+            if not offer.exists():
+                if sum(1 for _ in offer.parent.iterdir()) >= MOST_OFFERS:
+                    raise ProtocolFault(f"at most {MOST_OFFERS:,} offers are kept: remove those that nobody needs")
+                write_whole(offer, (str(plan) + "\n").encode())
             if not self.policy.approves(plan, self.folder):
                 return json.dumps({"status": WAITING, "plan": plan.digest}).encode()
             write_whole(place, content)

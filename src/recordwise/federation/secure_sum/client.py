@@ -83,15 +83,10 @@ class SumClient:
           values: Residues modulo 2^b.
           private: False when noise in them was drawn from a seed, which the sum must then say.
         """
-        self._enter("mask")
-        inbox = json_object(shared)
-        if not set(inbox) <= set(self._keys):
-            raise ProtocolFault("shares must come from parties that advertised keys, one does not")
-        self._at_least(inbox, "parties must have shared their secrets")
-        if self.name not in inbox:
-            raise ProtocolFault(f"the shares of {self.name!r} must be among those handed on, they are not")
         if self.unreadable(shared):  # found out before anything is sent
             raise ProtocolFault("shares must be sealed for this party, some are not: complain")
+        self._enter("mask")
+        inbox = json_object(shared)
         flat = np.asarray(values, dtype=np.uint64).ravel()
         bits, length = self.session.modulus_bits, self.session.length
         if flat.shape != (length,) or (flat >> np.uint64(bits)).any():
@@ -105,14 +100,23 @@ class SumClient:
         return self.session.envelope(self._identity, "mask", self.name, told)
 
     def unreadable(self, shared: bytes) -> list[str]:
-        """Whose shares cannot be read: their secrets could not be had back if they vanished."""
+        """Whose shares cannot be read: their secrets could not be had back if they vanished.
+
+        Refuses whatever `mask` would refuse of the server's message, so that nothing private is computed for it.
+        """
+        self._expect("mask")
+        inbox = json_object(shared)
+        if not set(inbox) <= set(self._keys):
+            raise ProtocolFault("shares must come from parties that advertised keys, one does not")
+        self._at_least(inbox, "parties must have shared their secrets")
+        if self.name not in inbox:
+            raise ProtocolFault(f"the shares of {self.name!r} must be among those handed on, they are not")
         found = []
-        for name, sealed in json_object(shared).items():
-            if name in self._keys:
-                try:
-                    self._opened(name, _digits(sealed))
-                except ProtocolFault:
-                    found.append(name)
+        for name, sealed in inbox.items():
+            try:
+                self._opened(name, _digits(sealed))
+            except ProtocolFault:
+                found.append(name)
         return sorted(found)
 
     def complain(self, names: list[str]) -> bytes:
@@ -173,9 +177,12 @@ class SumClient:
         client._inbox, client._survivors = told["inbox"], told["survivors"]
         return client
 
-    def _enter(self, stage: str) -> None:
+    def _expect(self, stage: str) -> None:
         if STAGES.index(stage) != self._done:
             raise ProtocolFault(f"{stage!r} must be asked once and in its turn, after {self._done} stages it is not")
+
+    def _enter(self, stage: str) -> None:
+        self._expect(stage)
         self._done += 1  # before any answer: a stage that failed is not tried again with other messages
 
     def _at_least(self, parties: Mapping[str, Any] | list[str], rule: str) -> None:
