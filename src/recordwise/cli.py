@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +36,22 @@ app.command()(audit)
 install_federation(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+
+
+class _OnStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"recordwise: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def _holder_told() -> Iterator[None]:
+    """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
+    told, handler = logging.getLogger("recordwise.records"), _OnStderr()
+    told.addHandler(handler)
+    try:
+        yield
+    finally:
+        told.removeHandler(handler)
 
 
 @app.command()
@@ -65,7 +84,8 @@ def run(
     from recordwise.progress import Bars
     from recordwise.run import run_job
 
-    outcome = run_job(read_job(job), Bars())
+    with _holder_told():
+        outcome = run_job(read_job(job), Bars())
     if as_json:
         _print_json(outcome.summary.as_dict())
         return

@@ -87,7 +87,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       - a record's votes are a function of that record and of what is public; a record that cannot be read, encoded or
         labelled abstains, and only a log line on this machine tells how many did;
       - a mistake in what is public is refused before anything is spent; but a classifier of the caller's own that
-        cannot learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
+        cannot learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the
+        ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
     a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
