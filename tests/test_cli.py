@@ -120,7 +120,9 @@ def test_a_second_run_of_a_job_pays_nothing_and_repeats_the_release(
 def test_the_holder_alone_is_told_who_abstained(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.write_text(job.read_text().replace("7, 8, 9]", "7, 8]").replace('[test]\npath = "test.npz"\nlabels = "y"\n', ""))
+    job.write_text(
+        job.read_text().replace("7, 8, 9]", "7, 8]").replace('[test]\npath = "test.npz"\nlabels = "y"\n', "")
+    )
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
     told, nines = capsys.readouterr(), int((np.load(job.with_name("records.npz"))["y"] == 9).sum())
     assert f"{nines} of 900 records abstain: {nines} with a class that is not declared\n" in told.err

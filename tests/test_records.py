@@ -94,6 +94,7 @@ def test_votes_and_reasons() -> None:
     settings: dict[str, Any] = {"schema": Schema.of(pool), "encoder": Picky(), "queries": pool, "ballot": ballot}
     votes, why, copied = cast(samples, labels, **settings, pool=pool)
     assert votes.cells().ravel().tolist() == [0, 3, *[NOBODY] * 5]
+    assert (votes.queries[2:] == NOBODY).all() and (votes.labels[2:] == NOBODY).all()  # nothing of it is left
     assert why.tolist() == [0, 0, Why.UNREADABLE, Why.UNREADABLE, Why.NO_VECTOR, Why.NO_VECTOR, 0] and copied == 2
     abstaining, why, _ = cast(samples, labels, **settings, pool=pool, overlap="abstain")
     assert abstaining.cells().ravel().tolist() == [NOBODY, 3, *[NOBODY] * 5] and why[0] == why[6] == Why.COPY

@@ -42,10 +42,8 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.records import (
-    ABSTAIN as COPIES_ABSTAIN,
-)
-from recordwise.records import (
-    VOTE,
+    COPIES_ABSTAIN,
+    COPIES_VOTE,
     as_labels,
     cast,
     check_labels,
@@ -160,7 +158,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         student: Any = "linear",
         student_input: str = "vectors",
         expected_records: int | None = None,
-        overlap: str = VOTE,
+        overlap: str = COPIES_VOTE,
         schema: Schema | Mapping[str, Any] | str | Path | None = None,
         ledger: str | Path | None = None,
         budget: str = "default",
@@ -205,8 +203,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
         noise, terms = self._noise(), self._terms()
-        if self.overlap not in (VOTE, COPIES_ABSTAIN):
-            raise InvalidInput(f"overlap must be {VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
+        if self.overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
+            raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
         X = self._samples(X, reset=True)
         pool = self._open(X_public)
         self.schema_.check_form(X)
@@ -220,8 +218,14 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         senders = self._senders(terms)
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
+            first = number == 1  # when the holder is told
             votes = self._vote(
-                X, labels, queries, protocol.ballot, pool=pool, unlabelled=unlabelled if number == 1 else None
+                X,
+                labels,
+                queries,
+                protocol.ballot,
+                pool=pool if first or self.overlap == COPIES_ABSTAIN else None,
+                unlabelled=unlabelled if first else None,
             )
             votes = till.admit(votes, protocol, whose=lambda: fingerprint([X, labels]))
             messages = messages_of(protocol, votes, noise, parties=self.parties, senders=senders)

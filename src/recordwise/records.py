@@ -31,7 +31,7 @@ from recordwise.votes.nearest import NUMPY, nearest_queries
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
 
 CHUNK = 65_536  # records read, encoded and connected at a time, so that memory does not grow with their number
-VOTE, ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
+COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
 class Why(IntEnum):
@@ -192,7 +192,7 @@ def cast(
     metric: Metric = Metric.EUCLIDEAN,
     max_distance: float | None = None,
     pool: Samples | None = None,
-    overlap: str = VOTE,
+    overlap: str = COPIES_VOTE,
     advance: Callable[[int], object] | None = None,
 ) -> tuple[Votes, Reasons, int]:
     """Every record's votes, in the order of the records; why some abstain; how many equal a pool sample. All private.
@@ -206,8 +206,8 @@ def cast(
       labels: (n, r), from `read_labels`; a record without one abstains.
       pool: Public samples, already read with the schema, to look for copies in; None does not look.
     """
-    if overlap not in (VOTE, ABSTAIN):
-        raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {overlap!r}")
+    if overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
+        raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {overlap!r}")
     asked = np.asarray(queries)
     picks = np.full((len(labels), ballot.votes_per_record), NOBODY, dtype=np.int32)
     why, copied = np.zeros(len(labels), dtype=np.int8), 0
@@ -220,7 +220,7 @@ def cast(
         if pool is not None:
             same = copies(read.samples, pool) & read.readable
             copied += int(same.sum())
-            if overlap == ABSTAIN:
+            if overlap == COPIES_ABSTAIN:
                 why[some][same] = Why.COPY
         near = nearest_queries(
             np.where(finite[:, None], vectors, np.float32(0)),
@@ -230,10 +230,11 @@ def cast(
             max_distance=max_distance,
             backend=NUMPY,
         )
-        picks[some] = np.where((why[some] == Why.VOTES)[:, None], near, np.int32(NOBODY))
+        picks[some] = near
         if advance is not None:
             advance(len(near))
-    return Votes(ballot, picks, labels), why, copied
+    silent = ((why != Why.VOTES) | (labels == NOBODY).all(axis=1))[:, None]  # some mechanisms send the two halves apart
+    return Votes(ballot, *(np.where(silent, np.int32(NOBODY), part) for part in (picks, labels))), why, copied
 
 
 def vectors_of(encoder: Any, samples: Samples, dim: int) -> NDArray[np.float32]:
@@ -266,7 +267,7 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
         log.warning(
             "for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts
         )
-    if copied and overlap == VOTE:
+    if copied and overlap == COPIES_VOTE:
         log.warning(
             "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
         )
