@@ -59,6 +59,7 @@ budget_epsilon = 3.0
 
 [method]
 num_queries = 40
+classes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 """)
     return file
 
@@ -115,6 +116,20 @@ def test_a_second_run_of_a_job_pays_nothing_and_repeats_the_release(
         tallies.append(json.loads(capsys.readouterr().out)["rounds"][0]["tally"])
     assert tallies[0] == tallies[1]
     assert Ledger.open(job.parent / "ledger.sqlite").spent("digits") == 2
+
+
+def test_the_holder_alone_is_told_who_abstained(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(
+        job.read_text().replace("7, 8, 9]", "7, 8]").replace('[test]\npath = "test.npz"\nlabels = "y"\n', "")
+    )
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 0
+    told, nines = capsys.readouterr(), int((np.load(job.with_name("records.npz"))["y"] == 9).sum())
+    assert f"{nines} of 900 records abstain: {nines} with a class that is not declared\n" in told.err
+    assert "for the holder" not in told.out and "abstain" not in told.out
+    for path in (job.parent / "runs" / "job").rglob("*"):
+        assert not path.is_file() or b"not declared" not in path.read_bytes(), path
 
 
 def test_a_job_the_budget_cannot_pay_is_refused_in_one_line(

@@ -101,6 +101,7 @@ def test_votes_and_reasons() -> None:
 
     votes, why, copied = voted(samples, labels, pool=pool)
     assert votes.cells().ravel().tolist() == [0, 3, *[NOBODY] * 5]
+    assert (votes.queries[2:] == NOBODY).all() and (votes.labels[2:] == NOBODY).all()  # nothing of it is left
     assert why.tolist() == [0, 0, Why.UNREADABLE, Why.UNREADABLE, Why.NO_VECTOR, Why.NO_VECTOR, 0] and copied == 2
     abstaining, why, _ = voted(samples, labels, pool=pool, overlap="abstain")
     assert abstaining.cells().ravel().tolist() == [NOBODY, 3, *[NOBODY] * 5] and why[0] == why[6] == Why.COPY

@@ -33,7 +33,7 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import Terms
-from recordwise.records import VOTE, Records, as_labels, check_labels, first_line, public_classes, read_labels
+from recordwise.records import COPIES_VOTE, Records, as_labels, check_labels, first_line, public_classes, read_labels
 from recordwise.sklearn_steps import refuse_fitted_steps
 from recordwise.students import class_probabilities, student_from
 from recordwise.votes import Ballot
@@ -148,7 +148,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         student: Any = "linear",
         student_input: str = "vectors",
         expected_records: int | None = None,
-        overlap: str = VOTE,
+        overlap: str = COPIES_VOTE,
         schema: Schema | Mapping[str, Any] | str | Path | None = None,
         ledger: str | Path | None = None,
         budget: str = "default",

@@ -30,7 +30,7 @@ from recordwise.votes import NOBODY, Ballot, Votes
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
 
 CHUNK = 65_536  # records read, encoded and connected at a time, so that memory does not grow with their number
-VOTE, ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
+COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
 class Why(IntEnum):
@@ -195,11 +195,11 @@ class Records:
     labels: NDArray[np.int32]
     unlabelled: Reasons
     pool: Samples | None = None
-    overlap: str = VOTE
+    overlap: str = COPIES_VOTE
 
     def __post_init__(self) -> None:
-        if self.overlap not in (VOTE, ABSTAIN):
-            raise InvalidInput(f"overlap must be {VOTE!r} or {ABSTAIN!r}, got {self.overlap!r}")
+        if self.overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
+            raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -242,7 +242,7 @@ def cast(
         if records.pool is not None:
             same = copies(read.samples, records.pool) & read.readable
             copied += int(same.sum())
-            if records.overlap == ABSTAIN:
+            if records.overlap == COPIES_ABSTAIN:
                 reason[same] = Why.COPY
         near = nearest_queries(
             vectors,
@@ -253,10 +253,13 @@ def cast(
             prices=queries.prices,
             backend=NUMPY,
         )
-        picks[some] = np.where((reason == Why.VOTES)[:, None], near, np.int32(NOBODY))
+        picks[some] = near
         why[some] = reason
         advance(len(near))
-    return Votes(ballot, picks, records.labels), why, copied
+    # Some mechanisms send queries and labels apart: who abstains leaves neither.
+    silent = ((why != Why.VOTES) | (records.labels == NOBODY).all(axis=1))[:, None]
+    votes = Votes(ballot, *(np.where(silent, np.int32(NOBODY), part) for part in (picks, records.labels)))
+    return votes, why, copied
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
@@ -267,7 +270,7 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
         log.warning(
             "for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts
         )
-    if copied and overlap == VOTE:
+    if copied and overlap == COPIES_VOTE:
         log.warning(
             "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
         )

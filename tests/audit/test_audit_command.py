@@ -117,11 +117,8 @@ def test_a_reader_that_lets_one_record_decide_about_others_is_a_violation(
 
     def by_all_rows(self: Schema, samples: Any) -> Any:
         read = right(self, samples)
-        if (
-            self.kind == "table"
-            and isinstance(samples, list)
-            and not all(row is not None and row[1].isdigit() for row in samples)
-        ):
+        records = self.kind == "table" and isinstance(samples, list) and len(samples) < 60  # the pool has 80 rows
+        if records and not all(row is not None and str(row[1]).isdigit() for row in samples):
             read.samples[:, 1] = None
         return read
 

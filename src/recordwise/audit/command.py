@@ -59,7 +59,7 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     from recordwise.distiller import PrivateDistiller
     from recordwise.fits import uncounted
     from recordwise.job import Source, read_job
-    from recordwise.records import ABSTAIN, Records, as_labels, cast, read_labels
+    from recordwise.records import COPIES_ABSTAIN, Records, as_labels, cast, read_labels
 
     job = read_job(path)
     public = job.public.read("public")
@@ -77,7 +77,7 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
         """Every record's votes in each round, from the file's bytes on, with what is public as the run fixed it."""
         held = source.read("private", schema)
         labels, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, fitted.labels_per_record)
-        copies_in = pool if fitted.overlap == ABSTAIN else None
+        copies_in = pool if fitted.overlap == COPIES_ABSTAIN else None
         records = Records(held.samples, labels, unlabelled, pool=copies_in, overlap=fitted.overlap)
         return [
             cast(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recordwise.cli.holder import holder_told
 from recordwise.cli.options import Json, print_json
 
 
@@ -39,7 +40,8 @@ def run(
     from recordwise.progress import Bars
     from recordwise.run import run_job
 
-    outcome = run_job(read_job(job), Bars())
+    with holder_told():
+        outcome = run_job(read_job(job), Bars())
     if as_json:
         print_json(outcome.summary.as_dict())
         return

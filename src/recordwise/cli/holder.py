@@ -1,0 +1,25 @@
+"""What only the holder of the records may know."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+
+class _OnStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"recordwise: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def holder_told() -> Iterator[None]:
+    """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
+    told, handler = logging.getLogger("recordwise.records"), _OnStderr()
+    told.addHandler(handler)
+    try:
+        yield
+    finally:
+        told.removeHandler(handler)
