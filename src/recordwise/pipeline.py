@@ -33,7 +33,7 @@ from recordwise.progress import Progress, Silent
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
-from recordwise.records import Records, cast, tell_holder
+from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import class_probabilities, student_from, try_student
 from recordwise.students import teach as teach_student
 from recordwise.votes import Ballot, Votes
@@ -184,6 +184,9 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
 
 def vote(records: Records, question: Question, progress: Progress | None = None) -> Votes:
     """Step 4: every record's votes, in the order of the records. Private. Their holder is told who abstains."""
+    first = question.round == 1
+    if not first and records.overlap == COPIES_VOTE:
+        records = replace(records, pool=None)  # copies were looked for, to tell the holder of them
     with (progress or Silent()).step("vote", len(records)) as advance:
         votes, why, copied = cast(
             records,
@@ -194,7 +197,7 @@ def vote(records: Records, question: Question, progress: Progress | None = None)
             ballot=question.protocol.ballot,
             advance=advance,
         )
-    if question.round == 1:
+    if first:
         tell_holder(np.where(why == 0, records.unlabelled, why), copied, records.overlap)
     return votes
 

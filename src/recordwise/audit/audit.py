@@ -8,18 +8,14 @@ from recordwise.audit.bound import lower_bound
 from recordwise.audit.exact import exact_epsilon
 from recordwise.audit.neighbours import Pair, worst_pairs
 from recordwise.audit.result import AuditResult, Finding
-from recordwise.audit.views import audited, fewest_parties, scores, without_insiders
+from recordwise.audit.views import fewest_parties, scores
 from recordwise.errors import InvalidInput, probability, whole
 from recordwise.privacy.noise import Noise
-from recordwise.protocols.central import CentralMatching
-from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 
 CONFIDENCE = 1 - 1e-6
 TRIALS = 100_000
 MESSAGES_PER_TRIAL = 40  # drawn under shuffle trust, where a view takes many messages: fewer views than trials
-TRIALS_PER_MATCHING = 10  # a view is a whole release there, and not a block of one
 
 
 def audit(
@@ -46,9 +42,9 @@ def audit(
         raise InvalidInput(f"trials must be >= 100 to say anything, got {trials}")
     probability(confidence=confidence)
     claim = protocol.guarantee
-    few = audited(protocol)
-    few, parties = without_insiders(few, fewest_parties(few, noise))
-    pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=isinstance(few, CentralMatching))
+    few = protocol.shrunk()
+    few, parties = few.without_insiders(fewest_parties(few, noise))
+    pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=few.one_query_per_class)
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
     for pair in pairs:
@@ -56,11 +52,11 @@ def audit(
         if found is not None:
             findings.append(Finding(pair=pair.name, method="exact", epsilon=found[0], failure=0.0, detail=found[1]))
         findings.append(_sampled(few, pair, drawn, parties, float(claim.delta), (1 - confidence) / len(pairs), noise))
-    planned = getattr(few, "fewest", None)
+    planned = few.fewest
     if parties is not None and planned is not None and parties < planned:
         findings = [_with_note(finding, f"a release about {parties:,} of {planned:,} parties") for finding in findings]
     return AuditResult(
-        protocol=_name(protocol),
+        protocol=str(protocol),
         guarantee=claim,
         findings=tuple(findings),
         confidence=confidence,
@@ -84,28 +80,9 @@ def _sampled(
 
 def _affordable(protocol: Protocol[Any], trials: int, parties: int | None) -> int:
     """Fewer views where each takes many messages, or a release of its own."""
-    if isinstance(protocol, CentralMatching):
-        return max(100, trials // TRIALS_PER_MATCHING)
-    if isinstance(protocol, ShuffleSingle):
-        per_view = (parties or protocol.senders) * max(1.0, protocol.local.message_size / 16)
-    elif isinstance(protocol, ShuffleMulti):
-        per_view = protocol.expected_messages * protocol.senders
-    else:
-        return trials
-    return max(100, min(trials, int(MESSAGES_PER_TRIAL * trials / per_view)))
+    cost = protocol.view_cost(parties)
+    return trials if not cost else max(100, min(trials, int(MESSAGES_PER_TRIAL * trials / cost)))
 
 
 def _with_note(finding: Finding, note: str) -> Finding:
     return Finding(**{**vars(finding), "detail": f"{note}: {finding.detail}"})
-
-
-def _name(protocol: Protocol[Any]) -> str:
-    ballot, kind = protocol.ballot, type(protocol).__name__
-    if isinstance(protocol, ShuffleSingle):
-        kind += f" of {protocol.local.name} at epsilon0 {float(protocol.epsilon0):.4g}"
-    elif isinstance(protocol, LocalMechanism):
-        kind = f"{kind} (local)"
-    return (
-        f"{kind}, {ballot.num_queries} queries, {ballot.num_classes} classes, "
-        f"k = {ballot.votes_per_record}, r = {ballot.labels_per_record}"
-    )

@@ -9,7 +9,6 @@ blocks, with a record in each, is as many independent views of a pair, provided 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +18,6 @@ from recordwise.votes.ballot import Ballot, Votes
 
 DEPTH = 10  # a class this many scales of votes behind is accepted by permute-and-flip with probability e^-10
 MOST_DEPTH = 2000
-
-
-def block(ballot: Ballot, *, every_class: bool) -> Ballot:
-    """The part of a ballot on which two neighbours can differ; with every class where classes compete for a query."""
-    queries = min(ballot.num_queries, 2 * ballot.votes_per_record)
-    classes = ballot.num_classes if every_class else min(ballot.num_classes, 2 * ballot.labels_per_record)
-    return replace(ballot, num_queries=queries, num_classes=classes)
-
-
-def square(ballot: Ballot) -> Ballot:
-    """A small ballot with as many queries as classes, on which two records can speak for different matchings.
-
-    It is what remains of a larger one when the other records leave no doubt about the rest of its queries. Votes for
-    all of them would speak for every matching alike, so a record casts fewer, and more than one if it may.
-    """
-    side = min(ballot.num_classes, 3)
-    votes = max(1, min(ballot.votes_per_record, side - 1))
-    return replace(ballot, num_queries=side, num_classes=side, votes_per_record=votes)
 
 
 def table(ballot: Ballot, record: Record | None) -> NDArray[np.int64]:

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.audit.cells import block, choice_log_probabilities, crowd, divided, square, table, voters
+from recordwise.audit.cells import choice_log_probabilities, crowd, divided, table, voters
 from recordwise.audit.exact import flood_log_sums
 from recordwise.audit.messages import log_density
 from recordwise.audit.neighbours import NOTHING, Pair, Record, as_votes, bystander, repeated
 from recordwise.errors import ProtocolFault
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
@@ -36,50 +37,23 @@ MESSAGES = 1 << 21  # messages that one run may hold
 FAR = 1e6  # stands for the logarithm of what cannot be
 
 
-def audited(protocol: Protocol[Any]) -> Protocol[Any]:
-    """The protocol itself, or, where cells are treated alike, the same protocol on the block that neighbours change."""
-    if isinstance(protocol, CentralMatching):
-        return replace(protocol, ballot=square(protocol.ballot))
-    if isinstance(protocol, PER_CELL):
-        every_class = isinstance(protocol, CentralPermuteAndFlip)
-        return replace(protocol, ballot=block(protocol.ballot, every_class=every_class))
-    return protocol
-
-
 def fewest_parties(protocol: Protocol[Any], noise: Noise) -> int | None:
     """The fewest parties from which a release is made: the planned number, if fewer are refused as they should be."""
-    if not isinstance(protocol, DistributedLaplace | ShuffleSingle | ShuffleMulti):
-        return None
     planned = protocol.fewest
-    attempt = _distributed_attempt if isinstance(protocol, DistributedLaplace) else _shuffle_attempt
+    if planned is None:
+        return None
     for parties in sorted({1, planned // 2, planned - 1} & set(range(1, planned))):
         try:
-            attempt(protocol, parties, noise)
+            protocol.release_nobody(parties, noise)
         except ProtocolFault:
             continue
         return parties
     return planned
 
 
-def without_insiders(protocol: Protocol[Any], parties: int | None) -> tuple[Protocol[Any], int | None]:
-    """What readers who know their own messages see of a shuffled batch: one without them, as if they had sent none."""
-    if parties is None or not isinstance(protocol, ShuffleSingle | ShuffleMulti):
-        return protocol, parties
-    return replace(protocol, colluding=0), max(1, parties - protocol.colluding)
-
-
 def relied_on(protocol: DistributedLaplace, parties: int | None) -> int:
     """Of the parties in a sum, those whose shares of the noise no reader can take away."""
     return max(1, (parties or protocol.fewest) - protocol.colluding)
-
-
-def _distributed_attempt(protocol: Any, parties: int, noise: Noise) -> None:
-    nobody = as_votes(protocol.ballot, [])
-    protocol.server([protocol.client(nobody, noise) for _ in range(parties)], noise)
-
-
-def _shuffle_attempt(protocol: Any, parties: int, noise: Noise) -> None:
-    protocol.shuffle([protocol.client(repeated(as_votes(protocol.ballot, [NOTHING]), parties), noise)], noise)
 
 
 @singledispatch
@@ -171,7 +145,7 @@ def _(
 @scores.register(DistributedLaplace)
 def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Floats:
     """Every block of a release is a view: its likelihood ratio, and how often two cells seem to carry equal noise."""
-    shared = isinstance(protocol, DistributedLaplace)
+    shared = protocol.trust is Trust.DISTRIBUTED
     left = relied_on(protocol, parties) if shared else 0
     law = protocol.law(left) if shared else protocol.law
     parts = []
@@ -250,9 +224,6 @@ def _(
     return np.concatenate(parts)
 
 
-PER_CELL = (CentralLaplace, CentralGaussian, CentralPermuteAndFlip, DistributedLaplace, ShuffleMulti)
-
-
 def _wide(
     protocol: Any, side: Record | None, trials: int, most_cells: int, most_blocks: int = ROWS
 ) -> Iterator[tuple[Any, Votes]]:
@@ -265,7 +236,7 @@ def _wide(
     most = max(1, min(most_cells // ballot.num_cells, most_blocks, ROWS))
     for copies in _portions(trials, most):
         wide = replace(protocol, ballot=replace(ballot, num_queries=copies * ballot.num_queries))
-        if side is None and not isinstance(protocol, ShuffleMulti):
+        if side is None and protocol.trust is not Trust.SHUFFLE:
             yield wide, as_votes(wide.ballot, [])
             continue
         alike = repeated(as_votes(wide.ballot, [side or NOTHING]), copies)

@@ -246,6 +246,13 @@ class DistributedLaplace(Protocol[Share]):
         total = self.aggregate(messages)
         return self.release(replace(total, private=total.private and noise.private))
 
+    def shrunk(self) -> DistributedLaplace:
+        return replace(self, ballot=self.ballot.block())  # cells are treated alike
+
+    def release_nobody(self, parties: int, noise: Noise) -> None:
+        nobody = Votes.of_nobody(self.ballot, 0)
+        self.server([self.client(nobody, noise) for _ in range(parties)], noise)
+
     @property
     def _mask(self) -> np.uint64:
         return np.uint64((1 << self.modulus_bits) - 1)

@@ -184,6 +184,28 @@ class Protocol(ABC, Generic[Message]):
         promise = replace(self.guarantee, private=False)
         return Tally(self.ballot, promise, counts + normal(counts.shape, std, noise), Normal(std))
 
+    # For an audit
+
+    @property
+    def fewest(self) -> int | None:
+        """With fewer senders or parties than this nothing is released; None where nobody else is relied on."""
+        return None
+
+    def shrunk(self) -> Protocol[Message]:
+        """The same protocol on the smallest ballot that shows all that two neighbours can change."""
+        return self
+
+    def without_insiders(self, parties: int | None) -> tuple[Protocol[Message], int | None]:
+        """What is left of a release about so many parties for readers who take away what they sent themselves."""
+        return self, parties
+
+    def release_nobody(self, parties: int, noise: Noise) -> None:
+        """Release what so many parties without records send; refuses too few of them."""
+
+    def view_cost(self, parties: int | None) -> float:
+        """Messages, or as much work, that one look at a release takes."""
+        return 0.0
+
     # In words
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -62,6 +62,12 @@ class Ballot:
         meeting = max(0, 2 * k - self.num_queries) * max(0, 2 * r - self.num_classes)
         return max(2 * (k * r - meeting), min(2 * k, self.num_queries) * r, k * min(2 * r, self.num_classes))
 
+    def block(self, *, every_class: bool = False) -> Ballot:
+        """The part on which two neighbours can differ; with every class where classes compete for a query."""
+        queries = min(self.num_queries, 2 * self.votes_per_record)
+        classes = self.num_classes if every_class else min(self.num_classes, 2 * self.labels_per_record)
+        return replace(self, num_queries=queries, num_classes=classes)
+
 
 @dataclass(frozen=True, eq=False)
 class Votes:
@@ -94,6 +100,12 @@ class Votes:
                 raise InvalidInput(
                     f"{name} of one record must differ: a second vote for one cell breaks the sensitivity"
                 )
+
+    @classmethod
+    def of_nobody(cls, ballot: Ballot, count: int) -> Votes:
+        """The votes of so many records that all abstain."""
+        widths = (ballot.votes_per_record, ballot.labels_per_record)
+        return cls(ballot, *(np.full((count, width), NOBODY, dtype=np.int32) for width in widths))
 
     def __len__(self) -> int:
         return len(self.queries)

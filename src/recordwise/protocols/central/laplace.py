@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -59,3 +59,6 @@ class CentralLaplace(PureCentral):
 
     def noise_std(self, num_records: int) -> float:
         return self.law.std
+
+    def shrunk(self) -> CentralLaplace:
+        return replace(self, ballot=self.ballot.block())  # cells are treated alike

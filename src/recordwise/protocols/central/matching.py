@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +22,9 @@ from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
+
+
+VIEW_COST = 400.0
 
 
 @register
@@ -70,3 +73,17 @@ class CentralMatching(PureCentral):
 
     def noise_std(self, num_records: int) -> float:
         return float(self.scale) * math.pi / math.sqrt(6)  # as if every score got Gumbel noise and the best one won
+
+    def shrunk(self) -> CentralMatching:
+        """On a square of at most three classes, on which two records can speak for different matchings.
+
+        It is what remains of a larger ballot when the other records leave no doubt about the rest of its queries. Votes
+        for all of them would speak for every matching alike, so a record casts fewer, and more than one if it may.
+        """
+        side = min(self.ballot.num_classes, 3)
+        votes = max(1, min(self.ballot.votes_per_record, side - 1))
+        ballot = replace(self.ballot, num_queries=side, num_classes=side, votes_per_record=votes)
+        return replace(self, ballot=ballot)
+
+    def view_cost(self, parties: int | None) -> float:
+        return VIEW_COST  # a view is a whole release, and not a block of one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -60,3 +60,6 @@ class CentralPermuteAndFlip(PureCentral):
 
     def noise_std(self, num_records: int) -> float:
         return float(self.scale)  # its law is report-noisy-max with exponential noise, whose deviation is its scale
+
+    def shrunk(self) -> CentralPermuteAndFlip:
+        return replace(self, ballot=self.ballot.block(every_class=True))

@@ -219,6 +219,19 @@ class ShuffleMulti(Protocol[Increments]):
         positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
         return self._tally(positives - negatives, batch.senders, noise.private)
 
+    def release_nobody(self, parties: int, noise: Noise) -> None:
+        self.shuffle([self.client(Votes.of_nobody(self.ballot, parties), noise)], noise)
+
+    def without_insiders(self, parties: int | None) -> tuple[ShuffleMulti, int | None]:
+        """A batch without the readers' own messages, as if they had sent none."""
+        return replace(self, colluding=0), None if parties is None else max(1, parties - self.colluding)
+
+    def view_cost(self, parties: int | None) -> float:
+        return self.expected_messages * self.senders
+
+    def shrunk(self) -> ShuffleMulti:
+        return replace(self, ballot=self.ballot.block())  # cells are treated alike
+
     def to_bytes(self, messages: Increments) -> list[bytes]:
         """Each message on its own, ready to be sealed."""
         content = messages.codes.astype(">u4").tobytes()

@@ -180,6 +180,16 @@ class ShuffleSingle(Protocol[Answers]):
         tally = self.local.server([batch], noise)
         return replace(tally, guarantee=replace(self.guarantee, private=tally.guarantee.private))
 
+    def release_nobody(self, parties: int, noise: Noise) -> None:
+        self.shuffle([self.client(Votes.of_nobody(self.ballot, parties), noise)], noise)
+
+    def without_insiders(self, parties: int | None) -> tuple[ShuffleSingle, int | None]:
+        """A batch without the readers' own messages, as if they had sent none."""
+        return replace(self, colluding=0), None if parties is None else max(1, parties - self.colluding)
+
+    def view_cost(self, parties: int | None) -> float:
+        return (parties or self.senders) * max(1.0, self.message_size / 16)
+
     def to_bytes(self, messages: Answers) -> list[bytes]:
         """Each message on its own, ready to be sealed."""
         return [body.tobytes() for body in messages.bodies]
