@@ -304,11 +304,12 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
 def test_the_job_file_page_names_every_mechanism_decoder_encoder_and_student() -> None:
     from recordwise.encoders import spec as encoders
     from recordwise.labels import DECODERS
-    from recordwise.protocols.terms import MECHANISMS
+    from recordwise.privacy.guarantee import Trust
+    from recordwise.protocols.registry import names
     from recordwise.students import spec as students
 
     text = (DOCS / "job-file.md").read_text()
-    for name in {*(name for names in MECHANISMS.values() for name in names), *DECODERS}:
+    for name in {*(name for trust in Trust for name in names(trust)), *DECODERS}:
         assert name in text, name
     for name in (*encoders._BY_NAME, *students._BY_NAME):
         assert f'`"{name}"`' in text, name
