@@ -356,6 +356,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self, "student_")
         bare = copy.copy(self)
         bare.ledger = bare.run_dir = bare.noise = bare.progress = None
+        bare.schema = self.schema_  # and not the path of a file
         return bare
 
     def _noise(self) -> Noise:
