@@ -193,6 +193,8 @@ def test_records_may_have_several_labels() -> None:
     assert right > max((Y[half:] == guess).mean() for guess in (0, 1)) + 0.05
     with pytest.raises(InvalidInput, match="classes must be as many as its columns"):
         PrivateDistiller(20.0, labels_per_record=2, classes=list("abc")).fit(X[:half], Y[:half], X_public=X[half:])
+    Y[0] = 1  # more than two: the record abstains, and nobody is told
+    PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [

@@ -9,8 +9,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from recordwise.data import Schema
+from recordwise.encoders import encode
 from recordwise.errors import InvalidInput
-from recordwise.records import Why, as_labels, cast, check_labels, public_classes, read_labels, tell_holder, vectors_of
+from recordwise.records import Why, as_labels, cast, check_labels, public_classes, read_labels, tell_holder
 from recordwise.votes import NOBODY, Ballot
 
 
@@ -80,7 +81,7 @@ class Picky(BaseEstimator):  # type: ignore[misc]
 def test_an_encoder_that_fails_on_a_record_fails_for_that_record_alone(bad: list[int]) -> None:
     samples = np.arange(18.0).reshape(9, 2) / 9
     samples[bad] = 1000
-    vectors = vectors_of(Picky(), samples, 2)
+    vectors = encode(Picky(), samples, dim=2)
     good = np.setdiff1d(np.arange(9), bad)
     assert np.array_equal(vectors[good], samples[good].astype(np.float32))
     assert not np.isfinite(vectors[bad]).any()

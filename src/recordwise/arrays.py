@@ -30,6 +30,11 @@ def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[n
     return vectors
 
 
+def sum_in_order(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row sums from left to right; a running sum, unlike np.sum, leaves no choice of order."""
+    return np.add.accumulate(terms, axis=1)[:, -1]
+
+
 def digest(array: NDArray[np.generic]) -> str:
     """SHA-256 of an array's type, shape and content."""
     content = np.ascontiguousarray(array)

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.arrays import Ints, digest
 from recordwise.checkpoint import Checkpoint, Unkept
 from recordwise.data import Samples, Schema
-from recordwise.encoders import encode, encoder_from, fingerprint
+from recordwise.encoders import Manner, encode_public, encoder_from, fingerprint, how_encoded
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
@@ -295,7 +295,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         # 1 represent
         with progress.step("represent", 1):
             self.encoder_ = folder.keep("encoder", lambda: self._fit_encoder(X_public))
-            pool = encode(self.encoder_, X_public)
+            self.manner_: Manner = how_encoded(self.encoder_, X_public)
+            pool = encode_public(self.encoder_, X_public, manner=self.manner_)
         material = pool if self.student_input == "vectors" else X_public
         student = student_from(self.student, seed=self.random_state)
         rehearse(student, material, len(self.classes_), multi_label=self.labels_per_record > 1)
@@ -479,6 +480,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 labels,
                 schema=self.schema_,
                 encoder=self.encoder_,
+                manner=self.manner_,
                 queries=queries.vectors,
                 ballot=ballot,
                 metric=queries.metric,
@@ -511,7 +513,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _material(self, X: Samples) -> Samples:
         X = self.schema_.pool(self._samples(X, reset=False), "X")
-        return encode(self.encoder_, X) if self.student_input == "vectors" else X
+        if self.student_input != "vectors":
+            return X
+        return encode_public(self.encoder_, X, manner=self.manner_)
 
 
 def _nothing(protocol: Protocol[Any]) -> Release:

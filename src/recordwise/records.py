@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from recordwise.arrays import Bools
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
-from recordwise.encoders import encode
+from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
@@ -193,18 +193,20 @@ def cast(
     max_distance: float | None = None,
     pool: Samples | None = None,
     overlap: str = COPIES_VOTE,
+    manner: Manner | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> tuple[Votes, Reasons, int]:
     """Every record's votes, in the order of the records; why some abstain; how many equal a pool sample. All private.
 
     Guarantees:
-      - a record's row depends on that record and on public arguments alone, as long as the encoder's does;
+      - a record's row depends on that record and on public arguments alone, as its vector does;
       - what a record holds never raises.
 
     Args:
       samples: Records as they came.
       labels: (n, r), from `read_labels`; a record without one abstains.
       pool: Public samples, already read with the schema, to look for copies in; None does not look.
+      manner: How the encoder gives every record a vector of its own; see `encoders.how_encoded`.
     """
     if overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
         raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {overlap!r}")
@@ -214,7 +216,7 @@ def cast(
     for start in range(0, len(labels), CHUNK):
         some = slice(start, start + CHUNK)
         read = schema.read(rows(samples, some))
-        vectors = vectors_of(encoder, read.samples, asked.shape[1])
+        vectors = encode(encoder, read.samples, manner=manner, dim=asked.shape[1])
         finite: Bools = np.asarray(np.isfinite(vectors).all(axis=1))
         why[some] = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
         if pool is not None:
@@ -235,28 +237,6 @@ def cast(
             advance(len(near))
     silent = ((why != Why.VOTES) | (labels == NOBODY).all(axis=1))[:, None]  # some mechanisms send the two halves apart
     return Votes(ballot, *(np.where(silent, np.int32(NOBODY), part) for part in (picks, labels))), why, copied
-
-
-def vectors_of(encoder: Any, samples: Samples, dim: int) -> NDArray[np.float32]:
-    """Each sample's vector (n, dim); a row of NaN where the encoder fails on that sample.
-
-    A batch on which an encoder of the user's own fails is halved until the samples at fault stand alone.
-    """
-    try:
-        with np.errstate(all="ignore"):
-            vectors = encode(encoder, samples)
-        if vectors.shape == (len(samples), dim):
-            return vectors
-    except MemoryError:
-        raise
-    except Exception:
-        log.debug("a batch is encoded by halves", exc_info=True)
-    if len(samples) <= 1:
-        return np.full((len(samples), dim), np.nan, dtype=np.float32)
-    half = len(samples) // 2
-    return np.concatenate(
-        [vectors_of(encoder, rows(samples, part), dim) for part in (slice(0, half), slice(half, None))]
-    )
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:

@@ -65,8 +65,9 @@ def test_weights_that_come_as_a_package_are_found(monkeypatch: pytest.MonkeyPatc
 
 def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     class Session:
-        def __init__(self, content: bytes) -> None:
+        def __init__(self, content: bytes, options: types.SimpleNamespace) -> None:
             assert content in (b"one", b"two")
+            assert options.intra_op_num_threads == options.inter_op_num_threads == 1
 
         def get_inputs(self) -> list[types.SimpleNamespace]:
             return [types.SimpleNamespace(name="pixels")]
@@ -74,7 +75,8 @@ def test_an_onnx_file_gives_its_first_output(monkeypatch: pytest.MonkeyPatch, tm
         def run(self, outputs: None, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
             return [feed["pixels"].mean((2, 3))]
 
-    monkeypatch.setitem(sys.modules, "onnxruntime", types.SimpleNamespace(InferenceSession=Session))
+    runtime = types.SimpleNamespace(InferenceSession=Session, SessionOptions=types.SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
     (tmp_path / "net.onnx").write_bytes(b"one")
     encoder = pretrained(tmp_path / "net.onnx", side=8)
     assert encoder.transform(PHOTOS).shape == (3, 3)

@@ -11,7 +11,7 @@ from sklearn.decomposition import NMF
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
-from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encoder_from
+from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encode_public, encoder_from
 from recordwise.encoders.resnet import ResNet
 from recordwise.encoders.saved import save_weights
 from recordwise.encoders.spec import located, opened
@@ -83,7 +83,8 @@ def test_encoding_gives_finite_single_precision_from_any_transformer() -> None:
     assert sparse.dtype == np.float32
     assert not isinstance(sparse, csr_matrix)
     with pytest.raises(InvalidInput, match="encoded samples must be finite"):
-        encode(Broken(), IMAGES)
+        encode_public(Broken(), IMAGES)
+    assert np.isnan(encode(Broken(), IMAGES)).all()
 
 
 def test_very_small_images_are_encoded_by_their_pixels() -> None:

@@ -3,6 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from recordwise.encoders import Text
 from recordwise.errors import InvalidInput
@@ -23,6 +27,20 @@ def test_texts_about_one_thing_are_nearest_each_other() -> None:
 
 def test_a_text_of_unknown_words_is_the_zero_vector() -> None:
     assert not Text(dim=3).fit(POOL).transform(["xyzzy", ""]).any()
+
+
+def test_the_weights_are_those_of_scikit_learn() -> None:
+    themes = make_pipeline(TfidfVectorizer(sublinear_tf=True), TruncatedSVD(3, algorithm="arpack"), Normalizer())
+    theirs = themes.fit(POOL).transform([*POOL, "cat cat cat dog"])
+    ours = Text(dim=3).fit(POOL).transform([*POOL, "cat cat cat dog"])
+    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-5)  # up to the themes' signs
+
+
+def test_what_is_no_text_is_not_encoded() -> None:
+    encoder = Text(dim=3).fit(POOL)
+    vectors = encoder.transform([POOL[0], None, 7, ["the", "cat"], b"cat", float("nan"), POOL[1]])
+    assert np.isnan(vectors[1:6]).all()
+    assert np.array_equal(vectors[[0, 6]], encoder.transform(POOL[:2]))
 
 
 def test_themes_are_at_most_what_the_pool_has() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from recordwise.encoders import Pca, Scaler
@@ -37,6 +38,23 @@ def test_principal_components_are_at_most_what_the_pool_has() -> None:
     assert Pca(dim=64).fit(POOL).transform(POOL[:3]).shape == (3, 6)
 
 
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_the_grid_moves_a_coordinate_by_less_than_a_millionth(whiten: bool, offset: float) -> None:
+    pool = (RNG.normal(size=(400, 30)) @ RNG.normal(size=(30, 100)) + offset).astype(np.float32)
+    pca = PCA(20, whiten=whiten, svd_solver="covariance_eigh").fit(pool)
+    expected = (pool.astype(np.float64) - pca.mean_.astype(np.float64)) @ pca.components_.T.astype(np.float64)
+    expected /= np.sqrt(pca.explained_variance_.astype(np.float64)) if whiten else 1.0
+    ours = Pca(dim=20, whiten=whiten).fit(pool).transform(pool)
+    assert np.abs(ours - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+def test_a_vector_far_beyond_the_pool_is_taken_to_lie_at_the_edge_of_the_grid() -> None:
+    encoder = Pca(dim=1).fit(np.array([[-1.0, 0.0], [1.0, 0.0]]))
+    far, farther = np.abs(encoder.transform(np.array([[100.0, 0.0], [1e30, 0.0]]))).ravel()
+    assert far == farther and 8 <= far <= 16
+
+
 def test_a_wide_pool_is_reduced_by_the_seeded_solver() -> None:
     pool = RNG.normal(size=(30, 3)) @ RNG.normal(size=(3, 2001))
     ours = Pca(dim=3, seed=1).fit(pool).transform(pool)
@@ -46,13 +64,15 @@ def test_a_wide_pool_is_reduced_by_the_seeded_solver() -> None:
 
 
 @pytest.mark.parametrize("encoder", [Scaler(), Pca(dim=2)])
-def test_images_are_flattened_and_bad_vectors_refused(encoder: Scaler | Pca) -> None:
+def test_images_are_flattened_and_what_is_not_finite_is_not_encoded(encoder: Scaler | Pca) -> None:
     images = RNG.normal(size=(20, 3, 4))
     fitted = encoder.fit(images)
     assert np.array_equal(fitted.transform(images), fitted.transform(images.reshape(20, 12)))
     with pytest.raises(InvalidInput, match="samples must have 12 dimensions, got 11"):
         fitted.transform(np.zeros((2, 11)))
+    encoded = fitted.transform(np.array([[0.0] * 12, [0.0] * 11 + [np.nan], [0.0] * 11 + [np.inf]]))
+    assert np.isfinite(encoded[0]).all() and np.isnan(encoded[1]).any() and not np.isfinite(encoded[2]).all()
     with pytest.raises(InvalidInput, match="must be finite, row 1"):
-        fitted.transform(np.array([[0.0] * 12, [np.nan] * 12]))
+        encoder.fit(np.array([[0.0] * 12, [np.nan] * 12]))
     with pytest.raises(InvalidInput, match="at least one sample"):
         encoder.fit(np.zeros((0, 12)))

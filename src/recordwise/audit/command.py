@@ -81,6 +81,7 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
                 labels,
                 schema=schema,
                 encoder=fitted.encoder_,
+                manner=fitted.manner_,
                 queries=one.queries.vectors,
                 ballot=one.release.ballot,
                 metric=one.queries.metric,

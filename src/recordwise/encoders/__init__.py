@@ -1,15 +1,17 @@
 """Step 1, represent: samples become vectors, by functions of public data alone."""
 
+from recordwise.encoders.encoding import Manner, encode, encode_public, how_encoded
 from recordwise.encoders.fingerprint import fingerprint
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, as_tensor
-from recordwise.encoders.spec import encode, encoder_from
+from recordwise.encoders.spec import encoder_from
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 
 __all__ = [
     "Hog",
+    "Manner",
     "Pca",
     "Scaler",
     "Table",
@@ -17,6 +19,8 @@ __all__ = [
     "TorchEncoder",
     "as_tensor",
     "encode",
+    "encode_public",
     "encoder_from",
     "fingerprint",
+    "how_encoded",
 ]

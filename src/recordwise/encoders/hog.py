@@ -1,18 +1,21 @@
 """Histograms of oriented gradients (Dalal and Triggs 2005): what edges run where, whatever the light.
 
-Nothing is learned, so nothing has to be: the encoder is the same public function for everyone.
+Nothing is learned, so nothing has to be: the encoder is the same public function for everyone. An image's histograms
+are a function of that image alone, to the last bit: each operation is one that IEEE 754 defines (+, −, ×, ÷, √,
+comparisons) and sums run in a fixed order. Angles are never computed: arctangents are rounded as a library pleases.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from recordwise.data.samples import Samples
+from recordwise.data.samples import Samples, rows
+from recordwise.encoders.numbers import as_numbers, finite_rows
 from recordwise.errors import InvalidInput, whole
 
 _CHUNK = 256  # images at a time: their gradients stay in the cache
@@ -25,7 +28,8 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Per pixel, the gradient of the channel where it is longest (central differences, zero at the border); per cell, the
     length-weighted histogram of its direction modulo 180°; per block of cells, L2 normalisation, clipping at 0.2 and L2
-    again. Pixels beyond the last whole cell are left out.
+    again. Pixels beyond the last whole cell are left out. An image of another shape than the pool's, or whose numbers
+    are not finite or too large to be squared in float32, is a row of NaN.
 
     Args:
       cell: Side of a cell in pixels; None is an eighth of the shorter side of the pool's images, at least 2.
@@ -53,51 +57,66 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
-        images = _as_images(samples)
-        if images.shape[1:] != self.shape_:
-            raise InvalidInput(f"images must have the pool's shape {self.shape_}, got {images.shape[1:]}")
-        down, across = images.shape[1] // self.cell_, images.shape[2] // self.cell_
-        blocks = (down - self.block + 1, across - self.block + 1)
-        vectors = np.empty((len(images), blocks[0] * blocks[1] * self.block**2 * self.orientations), dtype=np.float32)
-        for start in range(0, len(images), _CHUNK):
-            some = np.asarray(images[start : start + _CHUNK], dtype=np.float32)
-            if not np.isfinite(some).all():
-                raise InvalidInput(f"images must be finite, one of rows {start} to {start + len(some) - 1} is not")
-            histograms = self._histograms(some)
-            windows = sliding_window_view(
-                histograms, (self.block, self.block), axis=(1, 2)
-            )  # (n, y, x, o, block, block)
-            flat = windows.transpose(0, 1, 2, 4, 5, 3).reshape(len(some), blocks[0] * blocks[1], -1)
-            vectors[start : start + _CHUNK] = _normalised(flat).reshape(len(some), -1)
+        down, across = (self.shape_[axis] // self.cell_ for axis in (0, 1))
+        blocks = (down - self.block + 1) * (across - self.block + 1)
+        vectors = np.empty((len(samples), blocks * self.block**2 * self.orientations), dtype=np.float32)
+        for start in range(0, len(samples), _CHUNK):
+            images = as_numbers(rows(samples, slice(start, start + _CHUNK)), self.shape_)
+            found = vectors[start : start + _CHUNK]
+            with np.errstate(over="ignore", invalid="ignore"):  # of images that are not encoded
+                found[:] = self._blocks(self._histograms(images))
+            found[~(finite_rows(images) & finite_rows(found))] = np.nan
         return vectors
 
     def _histograms(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n, cells down, cells across, orientations) mean gradient length per direction."""
+        """(orientations, n, cells down, cells across) mean gradient length per direction."""
         cell, count = self.cell_, self.orientations
         dy, dx = np.zeros_like(images), np.zeros_like(images)
         np.subtract(images[:, 2:], images[:, :-2], out=dy[:, 1:-1])
         np.subtract(images[:, :, 2:], images[:, :, :-2], out=dx[:, :, 1:-1])
-        length = np.hypot(dy, dx)
+        square = dy * dy + dx * dx
         if images.ndim == 4:
-            strongest = length.argmax(axis=3)[..., None]
-            dy, dx, length = (np.take_along_axis(part, strongest, axis=3)[..., 0] for part in (dy, dx, length))
+            strongest = square.argmax(axis=3)[..., None]
+            dy, dx, square = (np.take_along_axis(part, strongest, axis=3)[..., 0] for part in (dy, dx, square))
         n, down, across = len(images), images.shape[1] // cell, images.shape[2] // cell
-        dy, dx, length = (part[:, : down * cell, : across * cell] for part in (dy, dx, length))
-        direction = np.arctan2(dy, dx) * np.float32(count / np.pi)
-        bins = np.floor(direction).astype(np.int64) % count
+        dy, dx, square = (part[:, : down * cell, : across * cell] for part in (dy, dx, square))
+        bins = _directions(dy, dx, count)
         row = np.arange(down * cell)[:, None] // cell
         column = np.arange(across * cell) // cell
         place = (np.arange(n)[:, None, None] * down + row) * across + column
-        sums = np.bincount((place * count + bins).ravel(), length.ravel(), minlength=n * down * across * count)
-        return (sums / cell**2).astype(np.float32).reshape(n, down, across, count)
+        sums = np.bincount((place * count + bins).ravel(), np.sqrt(square).ravel(), minlength=n * down * across * count)
+        return (sums / cell**2).astype(np.float32).reshape(n, down, across, count).transpose(3, 0, 1, 2)
+
+    def _blocks(self, histograms: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, values) of all blocks of each image, L2-Hys.
+
+        Until the end a value is a plane over all images and blocks: adding planes one by one fixes the order of sums.
+        """
+        count, n, down, across = histograms.shape
+        side = self.block
+        high, wide = down - side + 1, across - side + 1
+        planes = np.empty((side, side, count, n, high, wide), dtype=np.float32)
+        for y in range(side):
+            for x in range(side):
+                planes[y, x] = histograms[:, :, y : y + high, x : x + wide]
+        values = planes.reshape(-1, n, high, wide)
+        for clip in (_CLIP, np.inf):
+            total = np.full((n, high, wide), _EPSILON**2, dtype=np.float32)
+            for value in values:
+                total += value * value
+            values /= np.sqrt(total)
+            np.minimum(values, np.float32(clip), out=values)
+        return values.transpose(1, 2, 3, 0).reshape(n, -1)
 
 
-def _normalised(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """L2-Hys along the last axis."""
-    for clip in (_CLIP, np.inf):
-        length = np.sqrt(np.einsum("nbd,nbd->nb", blocks, blocks) + np.float32(_EPSILON**2))
-        blocks = np.minimum(blocks / length[:, :, None], np.float32(clip))
-    return blocks
+def _directions(dy: NDArray[np.float32], dx: NDArray[np.float32], count: int) -> NDArray[np.unsignedinteger[Any]]:
+    """The bin of each gradient's direction modulo 180°, by comparing its cotangent with those of the bins' borders."""
+    cotangent = np.full(dy.shape, np.inf, dtype=np.float32)  # along the x axis the angle is zero
+    np.divide(dx, dy, out=cotangent, where=dy != 0)
+    bins = np.zeros(dy.shape, dtype=np.min_scalar_type(count))  # bytes are added up faster than words
+    for border in range(1, count):
+        bins += cotangent <= np.float32(1 / math.tan(math.pi * border / count))
+    return bins
 
 
 def _as_images(samples: Samples) -> NDArray[Any]:

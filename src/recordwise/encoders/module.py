@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The output of a PyTorch module, flattened to vectors. The module must be a function of public data alone.
+
+    It runs on one thread, with deterministic algorithms. Even so the last bits of a row may depend on how many others
+    are in its batch and on its place among them: records are encoded by `recordwise.encoders.encode`, which sees to it.
 
     Args:
       module: Takes a batch of tensors, gives (n, ...) floats. Used in evaluation mode; fitting does not train it.
@@ -52,7 +57,7 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         module.eval()
         vectors = []
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), _deterministic(torch):
                 for start in range(0, len(samples), self.batch_size):
                     batch = rows(samples, slice(start, start + self.batch_size))
                     tensor = (self.prepare or as_tensor)(batch).to(self.device)
@@ -74,8 +79,29 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return f"TorchEncoder({type(self.module).__name__}, SHA-256 {self.fingerprint})"
 
 
+@contextmanager
+def _deterministic(torch: Any) -> Iterator[None]:
+    """One thread, and deterministic algorithms where PyTorch has them; afterwards as it was."""
+    threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    torch.set_num_threads(1)
+    torch.set_deterministic_debug_mode("warn")  # what has no such algorithm runs as it is; `how_encoded` finds out
+    try:
+        with torch.backends.cudnn.flags(deterministic=True, benchmark=False), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deterministic", category=UserWarning)
+            yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        torch.set_num_threads(threads)
+
+
 def as_tensor(samples: Samples) -> torch.Tensor:
-    """Float tensors: vectors as they are, images channels first, bytes divided by 255, floats as they are."""
+    """Float tensors: vectors as they are, images channels first, bytes divided by 255, floats as they are.
+
+    A list's samples are read one by one, so that none is scaled by the type of another.
+    """
+    if isinstance(samples, list | tuple):
+        tensors: torch.Tensor = load_torch().cat([as_tensor(np.asarray(sample)[None]) for sample in samples])
+        return tensors
     array: NDArray[Any] = np.asarray(samples)
     scale = 255 if array.dtype == np.uint8 else 1
     if array.ndim > 2 and scale == 1 and array.dtype.kind in "iu":

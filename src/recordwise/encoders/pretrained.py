@@ -74,7 +74,10 @@ class OnnxModule(nn.Module):
             onnxruntime = importlib.import_module("onnxruntime")
         except ImportError as fault:
             raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
-        self._session = onnxruntime.InferenceSession(self._content)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # the order of sums is that of one thread
+        options.use_deterministic_compute = True
+        self._session = onnxruntime.InferenceSession(self._content, options)
         self._input = self._session.get_inputs()[0].name
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
-from recordwise.arrays import as_vectors
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, load_torch
@@ -71,12 +69,6 @@ def _chosen(samples: Samples) -> str:
     if kind is Kind.IMAGES and min(np.shape(samples)[1:3]) < SMALLEST_FOR_HOG:
         return "pca"
     return _BY_KIND[kind]
-
-
-def encode(encoder: Any, samples: Samples) -> NDArray[np.float32]:
-    """Finite float32 vectors (n, dim) from any transformer."""
-    vectors = encoder.transform(samples)
-    return as_vectors("encoded samples", vectors.toarray() if hasattr(vectors, "toarray") else vectors)
 
 
 def _steps(spec: Any) -> list[Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Self
+import math
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
 
+from recordwise.arrays import sum_in_order
 from recordwise.data.samples import Samples
+from recordwise.encoders.exact import ExactLinear
 from recordwise.errors import InvalidInput, whole
 from recordwise.streams import stream
 
@@ -20,7 +24,7 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """TF-IDF over the pool's words, a truncated singular value decomposition, and unit length.
 
     On unit vectors the Euclidean order of distances is that of the cosine. A sample without any word of the pool is the
-    zero vector.
+    zero vector; one that is no text is a row of NaN. A text's vector is a function of that text alone, to the last bit.
 
     Args:
       dim: How many themes; fewer where the pool has fewer samples or words.
@@ -35,28 +39,45 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, pool: Samples, y: object = None) -> Self:
         whole(dim=self.dim, max_words=self.max_words)
-        words = TfidfVectorizer(sublinear_tf=True, max_features=self.max_words)
+        strings = _as_list(pool)
+        for row, sample in enumerate(strings):
+            if not isinstance(sample, str):
+                raise InvalidInput(f"text samples must be strings, row {row} is a {type(sample).__name__}")
+        words = CountVectorizer(max_features=self.max_words)
         try:
-            weights = words.fit_transform(_as_strings(pool))
+            counts = words.fit_transform(strings)
         except ValueError as fault:
             raise InvalidInput(f"the pool must hold words, scikit-learn says: {fault}") from fault
-        dim = min(self.dim, weights.shape[0], weights.shape[1] - 1)
+        dim = min(self.dim, counts.shape[0], counts.shape[1] - 1)
         if dim < 1:
-            raise InvalidInput(f"the pool must hold at least two different words, it holds {weights.shape[1]}")
+            raise InvalidInput(f"the pool must hold at least two different words, it holds {counts.shape[1]}")
         self.words_ = words
-        self.themes_ = TruncatedSVD(dim, random_state=int(stream(self.seed, "text").integers(2**31))).fit(weights)
+        held = np.bincount(counts.indices, minlength=counts.shape[1])
+        self.rarity_: NDArray[np.float64] = 1 + np.log((1 + counts.shape[0]) / (1 + held))
+        start = int(stream(self.seed, "text").integers(2**31))
+        themes = TruncatedSVD(dim, random_state=start).fit(self._weights(counts))
+        self.themes_ = ExactLinear.of(themes.components_.T, limit=1.0)
         return self
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
-        themes = self.themes_.transform(self.words_.transform(_as_strings(samples)))
-        return np.asarray(normalize(themes), dtype=np.float32)
+        strings = _as_list(samples)
+        readable = np.array([isinstance(sample, str) for sample in strings], dtype=np.bool_)
+        texts = [sample if isinstance(sample, str) else "" for sample in strings]
+        themes = self.themes_(self._weights(self.words_.transform(texts)))
+        length = np.sqrt(sum_in_order(themes * themes))
+        themes /= np.where(length > 0, length, 1.0)[:, None]
+        themes[~readable] = np.nan
+        return themes.astype(np.float32)
+
+    def _weights(self, counts: csr_matrix) -> csr_matrix:
+        """TF-IDF of unit length: each step looks at one row, in the order of its words."""
+        kinds, kind = np.unique(counts.data, return_inverse=True)
+        frequency = np.array([1 + math.log(one) for one in kinds.tolist()])[kind]
+        weights = csr_matrix((frequency * self.rarity_[counts.indices], counts.indices, counts.indptr), counts.shape)
+        return normalize(weights, copy=False)
 
 
-def _as_strings(samples: Samples) -> list[str]:
-    if np.ndim(samples) != 1:  # going through a table would give the names of its columns
-        raise InvalidInput(f"text samples must be one string each, got shape {np.shape(samples)}")
-    strings = list(samples)
-    for row, sample in enumerate(strings):
-        if not isinstance(sample, str):
-            raise InvalidInput(f"text samples must be strings, row {row} is a {type(sample).__name__}")
-    return strings
+def _as_list(samples: Samples) -> list[Any]:
+    if getattr(samples, "ndim", 1) != 1:  # going through a table would give the names of its columns
+        raise InvalidInput(f"text samples must be one string each, got shape {samples.shape}")
+    return list(samples)

@@ -10,17 +10,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 
 from recordwise.arrays import as_vectors
-from recordwise.data.samples import Samples
+from recordwise.data.samples import Samples, rows
+from recordwise.encoders.exact import ExactLinear
+from recordwise.encoders.numbers import as_numbers, finite_rows
 from recordwise.errors import InvalidInput, whole
 from recordwise.streams import stream
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
+_REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
+_CHUNK = 256  # samples at a time: what is multiplied stays in the cache
 
 
 class Scaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Each dimension minus its mean over the pool, over its standard deviation (images are flattened).
 
-    A dimension that does not vary in the pool is centred and left at its scale.
+    A dimension that does not vary in the pool is centred and left at its scale. A sample that is not as many finite
+    numbers is a row of NaN.
     """
 
     def fit(self, pool: Samples, y: object = None) -> Self:
@@ -32,12 +37,18 @@ class Scaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
-        vectors = flat("samples", samples, dim=len(self.mean_))
-        return np.asarray((vectors - self.mean_) / self.scale_, dtype=np.float32)
+        vectors = as_numbers(samples, self.mean_.shape, flatten=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 is infinite, and infinite is not encoded
+            return np.asarray((vectors - self.mean_) / self.scale_, dtype=np.float32)
 
 
 class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The coordinates of vectors (or flattened images) along the pool's first principal components.
+
+    The projection is exact (`recordwise.encoders.exact`): its inputs and components are rounded to public grids, which
+    moves a coordinate by less than a millionth of the vector's length. A value farther from the pool's mean than eight
+    times the pool's farthest counts as the last on the grid. A sample that is not as many finite numbers is a row of
+    NaN.
 
     Args:
       dim: How many components; fewer where the pool has fewer samples or dimensions.
@@ -55,13 +66,26 @@ class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         vectors = flat("pool", pool)
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(stream(self.seed, "pca").integers(2**31))
-        pca = PCA(min(self.dim, *vectors.shape), whiten=self.whiten, svd_solver=solver, random_state=start)
-        self.pca_ = pca.fit(vectors)
+        pca = PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start).fit(vectors)
+        self.mean_: NDArray[np.float64] = pca.mean_.astype(np.float64)
+        components = pca.components_.T.astype(np.float64)
+        if self.whiten:
+            deviation = np.sqrt(pca.explained_variance_.astype(np.float64))
+            components /= np.maximum(deviation, np.finfo(vectors.dtype).eps)
+        farthest = float(np.abs(vectors - self.mean_).max())
+        self.projection_ = ExactLinear.of(components, limit=_REACH * farthest)
         return self
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
-        vectors = flat("samples", samples, dim=self.pca_.n_features_in_)
-        return np.asarray(self.pca_.transform(vectors), dtype=np.float32)
+        found = np.empty((len(samples), len(self.projection_.units)), dtype=np.float32)
+        room = np.empty((min(_CHUNK, len(samples)), len(self.mean_)))
+        for start in range(0, len(samples), _CHUNK):
+            some = as_numbers(rows(samples, slice(start, start + _CHUNK)), self.mean_.shape, flatten=True)
+            finite = finite_rows(some)
+            centred = np.subtract(some, self.mean_, out=room[: len(some)])
+            centred[~finite] = 0
+            found[start : start + _CHUNK] = np.where(finite[:, None], self.projection_(centred), np.nan)
+        return found
 
 
 def flat(name: str, samples: Samples, *, dim: int | None = None) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ CLASSES = frozenset(
     {
         "recordwise.data.schema.Column",
         "recordwise.data.schema.Schema",
+        "recordwise.encoders.exact.ExactLinear",
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.table.Table",
         "recordwise.encoders.table._Numbers",
@@ -29,6 +30,7 @@ CLASSES = frozenset(
         "recordwise.encoders.vectors.Scaler",
         "sklearn.decomposition._pca.PCA",
         "sklearn.decomposition._truncated_svd.TruncatedSVD",
+        "sklearn.feature_extraction.text.CountVectorizer",
         "sklearn.feature_extraction.text.TfidfTransformer",
         "sklearn.feature_extraction.text.TfidfVectorizer",
         "sklearn.pipeline.Pipeline",

@@ -49,7 +49,7 @@ class Records:
         picks, labels = [], []
         for start in range(0, len(self), CHUNK):
             some = slice(start, start + CHUNK)
-            vectors = encode(encoder, rows(self.samples, some))
+            vectors = encode(encoder, rows(self.samples, some), dim=queries.shape[1])
             part = cast_votes(
                 vectors, numbers[some], queries, ballot, metric=plan.metric, max_distance=plan.max_distance
             )

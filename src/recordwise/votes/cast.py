@@ -34,13 +34,15 @@ def cast_votes(
     Guarantees:
       - a record's row depends on that record and on public arguments alone;
       - add or remove one record: the tally changes by at most k·r in L1, each cell by at most one;
-      - replace one record: by at most 2·k·r.
+      - replace one record: by at most 2·k·r;
+      - no record is refused for what it holds: one whose vector is not finite in float32, whose label is no class of
+        the ballot, or that has more than r labels, abstains.
 
     Args:
       vectors: (n, dim) records.
       labels: (n,) classes; or (n, C) zeros and ones; or a sequence of sets of classes.
       queries: (s, dim) public, s as on the ballot.
-      truncate_labels: A record with more than r labels keeps its r lowest classes, instead of being refused.
+      truncate_labels: A record with more than r labels keeps its r lowest classes, instead of abstaining.
       metric, max_distance, prices, backend: As for `nearest_queries`.
     """
     _match(queries, ballot)
@@ -75,22 +77,19 @@ def count_votes(
     _match(queries, ballot)
     poll = Poll.open(queries, ballot.votes_per_record, metric, max_distance, prices)
     total = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
-    adding, first = Lock(), 0
+    adding = Lock()
     for block, block_labels in _blocks(vectors, labels):
         records = as_records(block, poll)
         _equal_lengths(records, block_labels)
 
-        def work(
-            rows: slice, picks: NDArray[np.int32], block_labels: object = block_labels, first: int = first
-        ) -> None:
+        def work(rows: slice, picks: NDArray[np.int32], block_labels: object = block_labels) -> None:
             some = block_labels[rows]  # type: ignore[index]  # a sequence, by _blocks
-            classes = as_classes(some, ballot, truncate=truncate_labels, first_row=first + rows.start)
+            classes = as_classes(some, ballot, truncate=truncate_labels)
             counts = Votes(ballot, picks, classes).counts()
             with adding:
                 np.add(total, counts, out=total)
 
         for_each_span(records, poll, backend, work)
-        first += len(records)
     return total
 
 

@@ -1,4 +1,8 @@
-"""A record's labels, in the one form that votes are cast in: at most r classes each."""
+"""A record's labels, in the one form that votes are cast in: at most r classes each.
+
+A label that is no class of the ballot belongs to one private record. It is not refused, which would tell about that
+record: the record abstains.
+"""
 
 from __future__ import annotations
 
@@ -13,82 +17,77 @@ from recordwise.errors import InvalidInput
 from recordwise.votes.ballot import NOBODY, Ballot
 
 
-def as_classes(labels: object, ballot: Ballot, *, truncate: bool = False, first_row: int = 0) -> NDArray[np.int32]:
-    """Each record's classes (n, r), ascending, padded with NOBODY; or one line that says why not.
+def as_classes(labels: object, ballot: Ballot, *, truncate: bool = False) -> NDArray[np.int32]:
+    """Each record's classes (n, r), ascending, padded with NOBODY.
+
+    Guarantees:
+      - a row depends on that record's label alone;
+      - a record abstains, all NOBODY, if one of its labels is no class of the ballot, or if it has more than r.
 
     Args:
-      labels: (n,) one class per record; or (n, C) zeros and ones; or a sequence of sets of classes.
-      truncate: A record with more than r labels keeps its r lowest classes, instead of being refused.
-      first_row: Number of the first record, for messages.
+      labels: (n,) one class per record; or (n, C) zeros and ones; or a sequence of sets of classes. An array of another
+        shape or type is refused.
+      truncate: A record with more than r labels keeps its r lowest classes, instead of abstaining.
     """
-    if isinstance(labels, Sequence) and len(labels) and all(isinstance(one, AbstractSet) for one in labels):
-        rows, classes = _of_sets(labels, ballot, first_row)
-        num_records = len(labels)
+    array = labels if isinstance(labels, np.ndarray) else _as_array(labels)
+    if array.dtype == object and array.ndim == 1:
+        chosen = [_classes_of(label, ballot.num_classes) for label in array]
+        rows = np.repeat(np.arange(len(array)), [len(classes) for classes in chosen])
+        classes = np.array([one for classes in chosen for one in classes], dtype=np.intp)
+    elif array.dtype.kind not in "iubf":
+        raise InvalidInput(f"labels must be whole numbers, 0/1 rows or sets of whole numbers, got {array.dtype}")
+    elif array.ndim == 1:
+        rows = np.flatnonzero((array >= 0) & (array < ballot.num_classes) & (array == np.floor(array)))
+        classes = array[rows].astype(np.intp)
+    elif array.ndim == 2 and array.shape[1] == ballot.num_classes:
+        binary = ((array == 0) | (array == 1)).all(axis=1)
+        rows, classes = ((array == 1) & binary[:, None]).nonzero()
     else:
+        raise InvalidInput(f"labels must have shape (n,) or (n, {ballot.num_classes}), got {array.shape}")
+    return _pad(rows, classes, len(array), ballot, truncate)
+
+
+def _as_array(labels: object) -> NDArray[Any]:
+    """A sequence as an array of numbers if its labels are all numbers or rows of them, else of one object each."""
+    try:
         array = np.asarray(labels)
-        if array.dtype.kind not in "iubf":
-            raise InvalidInput(f"labels must be whole numbers, 0/1 rows or sets of whole numbers, got {array.dtype}")
-        num_records = len(array) if array.ndim else 0
-        if array.ndim == 1:
-            rows, classes = np.arange(num_records), _in_range(array, ballot.num_classes, first_row)
-        elif array.ndim == 2 and array.shape[1] == ballot.num_classes:
-            rows, classes = _of_indicators(array, first_row)
+    except ValueError:  # rows of several lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind in "iubf" or not isinstance(labels, Sequence):
+        return array
+    objects = np.empty(len(labels), dtype=object)
+    objects[:] = list(labels)
+    return objects
+
+
+def _classes_of(label: Any, num_classes: int) -> list[int]:
+    """The classes, ascending, that one label of any form means; none if one of them is not on the ballot."""
+    try:
+        if isinstance(label, AbstractSet):
+            chosen = sorted({_whole(one) for one in label})
+        elif np.ndim(label) == 1 and len(label) == num_classes:
+            marks = [_whole(mark) for mark in label]
+            chosen = [number for number, mark in enumerate(marks) if mark] if set(marks) <= {0, 1} else [NOBODY]
         else:
-            raise InvalidInput(f"labels must have shape (n,) or (n, {ballot.num_classes}), got {array.shape}")
-    return _pad(rows, classes, num_records, ballot, truncate, first_row)
+            chosen = [_whole(label)]
+    except Exception:  # whatever a label holds, it is that record's
+        return []
+    return chosen if all(0 <= one < num_classes for one in chosen) else []
 
 
-def _in_range(classes: NDArray[Any], num_classes: int, first_row: int) -> NDArray[np.intp]:
-    valid = (classes >= 0) & (classes < num_classes) & (classes == np.floor(classes))
-    if not valid.all():
-        bad = int(np.flatnonzero(~valid)[0])
-        raise InvalidInput(
-            f"labels must be whole numbers in [0, {num_classes}), row {first_row + bad} holds {classes[bad].item()!r}"
-        )
-    return classes.astype(np.intp)
-
-
-def _of_indicators(array: NDArray[Any], first_row: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    binary = ((array == 0) | (array == 1)).all(axis=1)
-    if not binary.all():
-        bad = first_row + int(np.flatnonzero(~binary)[0])
-        raise InvalidInput(f"labels given as rows of one number per class must be 0 or 1, row {bad} is not")
-    rows, classes = array.nonzero()
-    return rows, classes
-
-
-def _of_sets(
-    labels: Sequence[AbstractSet[object]], ballot: Ballot, first_row: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    rows, classes = [], []
-    for row, chosen in enumerate(labels):
-        for one in chosen:
-            if not (hasattr(one, "__index__") and 0 <= one.__index__() < ballot.num_classes):
-                raise InvalidInput(
-                    f"labels must be whole numbers in [0, {ballot.num_classes}), row {first_row + row} holds {one!r}"
-                )
-            rows.append(row)
-            classes.append(one.__index__())
-    order = np.lexsort((classes, rows))
-    return np.array(rows, dtype=np.intp)[order], np.array(classes, dtype=np.intp)[order]
+def _whole(value: Any) -> int:
+    if isinstance(value, str | bytes) or value != int(value):
+        raise ValueError
+    return int(value)
 
 
 def _pad(
-    rows: NDArray[np.intp],
-    classes: NDArray[np.intp],
-    num_records: int,
-    ballot: Ballot,
-    truncate: bool,
-    first_row: int,
+    rows: NDArray[np.intp], classes: NDArray[np.intp], num_records: int, ballot: Ballot, truncate: bool
 ) -> NDArray[np.int32]:
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # rows and, within a row, classes are ascending
     keep = rank < ballot.labels_per_record
-    if not (truncate or keep.all()):
-        bad = int(rows[~keep][0])
-        raise InvalidInput(
-            f"a record must have at most r = {ballot.labels_per_record} labels, row {first_row + bad} has "
-            f"{int((rows == bad).sum())}; raise r, or truncate to the lowest classes"
-        )
     padded = np.full((num_records, ballot.labels_per_record), NOBODY, dtype=np.int32)
     padded[rows[keep], rank[keep]] = classes[keep]
+    if not truncate:
+        padded[rows[~keep]] = NOBODY
     return padded

@@ -40,7 +40,7 @@ def nearest_queries(
         number of threads, BLAS library, backend and device;
       - ties go to the lower query index;
       - a query farther than `max_distance` is never picked; a zero vector, which has no direction, picks nothing under
-        the cosine metric.
+        the cosine metric; a vector with NaN, infinity or a value beyond float32 picks nothing at all.
 
     Args:
       vectors: (n, dim) records, rounded to float32; a memory-mapped file is read piece by piece.
@@ -115,6 +115,7 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
     poll, k = certificate.poll, certificate.poll.votes_per_record
     num_records = rows.stop - rows.start
     squares, t = np.empty(num_records), np.empty(num_records)
+    silent = np.zeros(num_records, dtype=np.bool_)
     picks, least = np.empty((num_records, k), dtype=np.int32), np.empty((num_records, k + 1), dtype=np.float32)
     room = np.empty((min(scorer.batch, num_records), poll.dim + 2), dtype=np.float32)
     with np.errstate(all="ignore"):  # what overflows here has an infinite slack and is decided by the rule
@@ -124,7 +125,8 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
             lifted[:, :-2] = records[rows.start + part.start : rows.start + part.stop]
             squares[part], t[part] = certificate.lift(lifted)
             if not np.isfinite(squares[part]).all():
-                _refuse_what_is_not_finite(lifted[:, :-2], rows.start + part.start)
+                silent[part] = ~np.isfinite(lifted[:, :-2]).all(axis=1)
+                lifted[silent[part]] = 0
             picks[part], least[part] = scorer.least(lifted)
         slack = certificate.slack(squares, t)
         ceiling = least[:, k - 1] + 2 * slack
@@ -135,7 +137,8 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
             far = half > poll.limit / 2 + error
             decided &= (far | (half < poll.limit / 2 - error)).all(axis=1)
             picks[far] = NOBODY
-        undecided = np.flatnonzero(~decided)
+        picks[silent] = NOBODY
+        undecided = np.flatnonzero(~(decided | silent))
         for start in range(0, len(undecided), scorer.batch):
             some = undecided[start : start + scorer.batch]
             lifted = room[: len(some)]
@@ -148,10 +151,3 @@ def _pick(records: NDArray[np.generic], rows: slice, certificate: Certificate, s
     if k > 1:
         picks.view(np.uint32).sort(axis=1)  # NOBODY, the largest when unsigned, comes last
     return picks
-
-
-def _refuse_what_is_not_finite(vectors: NDArray[np.float32], first_row: int) -> None:
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        bad = first_row + int(np.flatnonzero(~finite)[0])
-        raise InvalidInput(f"vectors must be finite, row {bad} holds NaN, infinity or a value beyond float32")

@@ -20,7 +20,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import as_vectors
+from recordwise.arrays import as_vectors, sum_in_order
 from recordwise.errors import InvalidInput, whole
 from recordwise.votes.ballot import NOBODY
 
@@ -32,15 +32,10 @@ class Metric(StrEnum):
     COSINE = "cosine"
 
 
-def _sum_in_order(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row sums from left to right; a running sum, unlike np.sum, leaves no choice of order."""
-    return np.add.accumulate(terms, axis=1)[:, -1]
-
-
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rows divided by their lengths, by the rule of this module; no row may be zero."""
     exact = vectors.astype(np.float64)
-    length = np.sqrt(_sum_in_order(exact * exact))
+    length = np.sqrt(sum_in_order(exact * exact))
     return (exact / length[:, None]).astype(np.float32)
 
 
@@ -102,7 +97,7 @@ class Poll:
         """The distance between each row of `vectors` and the query asked of it, by the rule of this module."""
         records = (unit_rows(vectors) if self.metric is Metric.COSINE else vectors).astype(np.float64)
         difference = records - self.queries[asked]
-        return _sum_in_order(difference * difference)
+        return sum_in_order(difference * difference)
 
     def pick(self, vectors: NDArray[np.float32], rows: NDArray[np.intp], asked: NDArray[np.intp]) -> NDArray[np.int32]:
         """Apply the rule to some records, each compared with some queries only.
