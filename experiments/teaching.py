@@ -6,9 +6,9 @@
 Central discrete Laplace, replace-one, one vote per record, k-means queries. *today* is the decoder's labels, taught: on
 committed features to linear discriminant analysis (hard labels, as in labelling.py), elsewhere to the default
 pipeline's logistic regression (soft labels, weighted by confidence). *new* is `learn_from_counts`. *true* is today's
-student taught the pool's true labels. "abstaining" is a generated table, 94 : 6, in which 23 % of the records abstain because they
-coincide with a pool row, more of them where the common class lies dense. The method was developed on these sets, with
-these accuracies in sight.
+student taught the pool's true labels. "abstaining" is a generated table, 94 : 6, in which 23 % of the records abstain
+because they coincide with a pool row, more of them where the common class lies dense. The method was developed on these
+sets, with these accuracies in sight.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ DRAWS = 3
 BINS = 15
 QUERIES: dict[str, dict[float, tuple[int, ...]]] = {  # by epsilon
     "images": {
-        0.01: (40, 100), 0.05: (100, 200), 0.1: (100, 200, 500), 0.29: (200, 500), 0.5: (200, 500),
-        1.0: (200, 500, 1000), 2.0: (500, 1000),
+        0.01: (40, 100), 0.05: (100,), 0.1: (100, 200, 500), 0.29: (500,), 0.5: (500,), 1.0: (200, 500, 1000), 2.0: (500,),
     },
     "adult": {e: (50, 100, 400) if e <= 0.1 else (100, 400, 1000) for e in EPSILONS},
     "abstaining": dict.fromkeys(EPSILONS, (50, 200)),
@@ -223,16 +222,15 @@ def main() -> None:
     known = ("digits", "abstaining", "adult", "svhn", "cifar10", "mnist")
     parser.add_argument("--data", nargs="+", choices=known, default=known)
     for data in parser.parse_args().data:
-        rows = []
+        earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+        rows = [row for row in earlier if row["data"] != data]
         for row in measure(data, bed_of(data)):
             rows.append(row)
+            RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
             shown = {
                 key: np.mean(row[key]).round(4) for key in ("today_accuracy", "test_accuracy", "calibration_error")
             }
             print(data, row["setting"], shown, row["nonprivate_accuracy"], row["penalty"], row.get("auc"), flush=True)
-        earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-        kept = [row for row in earlier if row["data"] != data]
-        RESULTS.write_text(json.dumps(kept + rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -373,7 +373,8 @@ def _shift(class_weight: str | Mapping[int, float] | None, chances: Singles) -> 
     if class_weight is None:
         return np.zeros(num_classes)
     if class_weight == "balanced":
-        return -np.log(np.maximum(chances.mean(axis=0, dtype=np.float64) * num_classes, 1e-9))
+        share = np.asarray(chances.mean(axis=0, dtype=np.float64))
+        return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
     if isinstance(class_weight, str):
         raise InvalidInput(f"class_weight must be None, 'balanced' or a weight for each class, got {class_weight!r}")
     weights = np.array([class_weight.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)

@@ -84,8 +84,7 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
 
 def softmax(logits: Singles) -> Singles:
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-    chances /= chances.sum(axis=1, keepdims=True)
-    return chances
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
 def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
