@@ -177,7 +177,7 @@ def test_the_same_release_gives_the_same_student() -> None:
 
 def test_nothing_but_the_pool_and_the_release_goes_in() -> None:
     """No argument could carry a label of the pool, and what is released is all there is of the records."""
-    assert set(inspect.signature(learn_from_counts).parameters) == {"pool", "asked", "class_weight", "seed"}
+    assert set(inspect.signature(learn_from_counts).parameters) == {"pool", "asked", "hidden", "class_weight", "seed"}
     assert set(Asked.__dataclass_fields__) == {"release", "owner", "graph", "num_records"}
 
 
@@ -222,3 +222,24 @@ def test_releases_about_other_classes_do_not_go_together() -> None:
     two, three = (Asked(release=tally_of(np.ones((6, c)), Normal(1.0)), owner=np.arange(6)) for c in (2, 3))
     with pytest.raises(InvalidInput, match="the same classes"):
         learn_from_counts(np.zeros((6, 2)), [two, three])
+
+
+def test_a_network_on_top_learns_what_no_line_can() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(-2, 2, size=(size, 2)).astype(np.float32) for size in (3_000, 20_000, 3_000)]
+    labels = [(np.abs(x[:, 0]) + 0.3 * x[:, 1] > 1).astype(np.int64) for x in parts]
+    world = World(
+        pool=parts[0], records=parts[1], test=parts[2],
+        pool_labels=labels[0], record_labels=labels[1], test_labels=labels[2],
+    )  # fmt: skip
+    asked = asked_of(world, "1", s=60)
+    line, curve = (learn_from_counts(world.pool, [asked], hidden=hidden) for hidden in (None, 16))
+    assert line.student.network is None and curve.student.network is not None
+    assert right(curve, world) > 0.9 > right(line, world)
+    assert curve.explained is not None and line.explained is not None and curve.explained > line.explained
+
+
+def test_any_other_student_learns_the_chances_of_the_pool() -> None:
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
+    other = teach(student_from({"name": "mlp", "epochs": 5}, seed=0), WORLD.pool, learnt.chances.astype(np.float64))
+    assert float(other.score(WORLD.test, WORLD.test_labels)) > right(learnt, WORLD) - 0.03

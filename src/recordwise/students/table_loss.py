@@ -39,8 +39,10 @@ def table_loss(logits: Tensor, group: Tensor, cells: Tensor, rates: Tensor, size
     residual = cells[present].to(chances.dtype) - expected
     if law.scale is None:
         spread = variance + law.variance
-        return 0.5 * (residual**2 / spread + torch.log(2 * math.pi * spread)).sum()
+        normal: Tensor = 0.5 * (residual**2 / spread + torch.log(2 * math.pi * spread)).sum()
+        return normal
     b, std = law.scale, variance.sqrt()
     above = variance / (2 * b * b) - residual / b + torch.special.log_ndtr(residual / std - std / b)
     below = variance / (2 * b * b) + residual / b + torch.special.log_ndtr(-residual / std - std / b)
-    return (math.log(2 * b) - torch.logaddexp(above, below)).sum()
+    laplace: Tensor = (math.log(2 * b) - torch.logaddexp(above, below)).sum()
+    return laplace
