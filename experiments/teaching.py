@@ -117,7 +117,7 @@ def _abstaining_bed() -> Bed:
         rare = rng.random(size) < 0.06
         x = rng.normal(size=(size, 10)) * np.where(rare[:, None], 1.0, 0.45)
         x[:, :4] += 0.9 * rare[:, None]
-        vectors.append(x.round(0))
+        vectors.append(x.round(0) + 0.0)  # no negative zeros: rows are compared by their bytes
         labels.append(rare.astype(np.int64))
     known = {row.tobytes() for row in vectors[0]}
     dense = np.array([row.tobytes() in known for row in vectors[1]])

@@ -243,3 +243,18 @@ def test_any_other_student_learns_the_chances_of_the_pool() -> None:
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
     other = teach(student_from({"name": "mlp", "epochs": 5}, seed=0), WORLD.pool, learnt.chances.astype(np.float64))
     assert float(other.score(WORLD.test, WORLD.test_labels)) > right(learnt, WORLD) - 0.03
+
+
+@pytest.mark.parametrize(("num_classes", "num_queries"), [(1, 5), (2, 2), (3, 12)])
+def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_queries: int) -> None:
+    """One class; one query per class; queries and samples without each other; fewer samples than dimensions."""
+    from tests.labels.simulated import tally_of
+
+    rng = np.random.default_rng(0)
+    pool = np.hstack([rng.normal(size=(20, 30)), np.ones((20, 1))])
+    owner = np.concatenate([np.arange(num_queries - 1), rng.integers(-1, num_queries - 1, 21 - num_queries)])
+    release = tally_of(rng.normal(size=(num_queries, num_classes)) * 50, DiscreteLaplace(Fraction(30)))
+    learnt = learn_from_counts(pool, [Asked(release=release, owner=owner)])
+    chances = learnt.student.predict_proba(pool)
+    assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
+    assert np.allclose(learnt.chances.sum(axis=1), 1, atol=1e-4)
