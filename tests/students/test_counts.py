@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +18,9 @@ from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.local import Collision
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students import student_from, teach
-from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
+from recordwise.students.parts import discriminant, regression
+from recordwise.tally import Tally
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -103,6 +105,22 @@ def test_probabilities_are_true() -> None:
     bins = np.minimum((confidence * 10).astype(int), 9)
     error = sum(abs(confidence[bins == b].sum() - correct[bins == b].sum()) for b in range(10)) / len(correct)
     assert error < 0.05
+
+
+def test_what_is_held_out_is_hidden_from_rates_decoder_and_fit() -> None:
+    asked = asked_of(WORLD, "1")
+    seen = np.arange(60) % 4 != 1
+    assert isinstance(asked.release, Tally)
+    other = asked.release.estimate.copy()
+    other[~seen] = 10_000
+    [before], [after] = (
+        _tables([replace(asked, release=replace(asked.release, estimate=cells))], [seen])
+        for cells in (asked.release.estimate, other)
+    )
+    assert (before.rates == after.rates).all() and (before.prior == after.prior).all()
+    assert (before.counted == seen).all()
+    for fit in (lambda table: discriminant(WORLD.pool, [table]), lambda table: regression(WORLD.pool, [table], 0.5)):
+        assert (fit(before) == fit(after)).all()
 
 
 def test_noise_too_loud_for_the_table_leaves_the_decoders_labels() -> None:

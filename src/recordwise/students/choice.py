@@ -6,14 +6,14 @@ for them. Nothing private is looked at, so it costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Bools, Ints
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import Table, row_log_likelihoods, softmax
 
@@ -67,55 +67,27 @@ def choose(
       without: The tables as they are when a fold's cells were never seen.
       hidden: Units of a network to try on top of the linear parts; None tries none.
     """
-    some = _trial_samples(owners, len(vectors), rng)
-    trial = vectors[some]
-    fitted = [[table.of_samples(some) for table in without(fold)] for fold in range(FOLDS)]
-    # Different releases hold the same sample out in different folds: each has its own copy of the samples.
-    judges = _stacked([table.of_samples(some) for table in tables])
-    held_out = [
-        np.concatenate([(owner[some] >= 0) & (numbers[np.maximum(owner[some], 0)] == fold)
-                        for owner, numbers in zip(owners, folds, strict=True)])
-        for fold in range(FOLDS)
-    ]  # fmt: skip
-
-    def asked_of(by_fold: Sequence[Singles]) -> Singles:
-        """Each sample's logits by the fold that did not see its query."""
-        found = np.zeros((len(some) * len(owners), by_fold[0].shape[1]), dtype=np.float32)
-        for logits, out in zip(by_fold, held_out, strict=True):
-            found[out] = np.tile(logits, (len(owners), 1))[out]
-        return found
-
-    def judged(every: Sequence[Singles]) -> tuple[Doubles, Doubles, Doubles]:
-        weights, bias = blend(every, judges)
-        return weights, bias, row_log_likelihoods(softmax(mixed(every, weights, bias)), judges)
-
-    decoded = [logits_of(trial, discriminant(trial, one)) for one in fitted]
+    trial = _Trial.of(vectors, owners, tables, folds, without, rng)
+    decoded = [logits_of(trial.vectors, discriminant(trial.vectors, held)) for held in trial.fitted]
     parts, penalty = [decoded], None
-    weights, bias, score = judged([asked_of(decoded)])
-    tried = []
-    starts: list[Doubles | None] = [None] * FOLDS
-    for strength in sorted(PENALTIES, reverse=True):
-        found = [regression(trial, one, strength, start) for one, start in zip(fitted, starts, strict=True)]
-        starts = list(found)
-        logits = [logits_of(trial, one) for one in found]
-        tried.append((strength, logits, *judged([asked_of(decoded), asked_of(logits)])))
-    best = max(tried, key=lambda one: float(one[-1].sum()))
-    if _clearly(best[-1] - score):
-        penalty, logits, weights, bias, score = best
-        parts = [decoded, logits]
-
+    weights, bias, score = trial.judged(parts)
+    tried = [(strength, logits, trial.judged([decoded, logits])) for strength, logits in _regressions(trial)]
+    strength, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
+    if _clearly(blended[2] - score):
+        penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
     network_penalty = None
     if hidden is not None:
         base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
         for strength in NETWORK_PENALTIES:
-            nets = [
-                one + network(trial, one, table, hidden=hidden, penalty=strength, rng=rng).logits(trial)
-                for one, table in zip(base, fitted, strict=True)
+            joined = [
+                start
+                + network(trial.vectors, start, held, hidden=hidden, penalty=strength, rng=rng).logits(trial.vectors)
+                for start, held in zip(base, trial.fitted, strict=True)
             ]
-            found_score = row_log_likelihoods(softmax(asked_of(nets)), judges)
-            if _clearly(found_score - score):
-                network_penalty, score = strength, found_score
-    common = np.concatenate([_common(table) for table in judges])
+            found = trial.scored(trial.answers(joined))
+            if _clearly(found - score):
+                network_penalty, score = strength, found
+    common = np.concatenate([_common(table) for table in trial.judges])
     return Choice(
         weights=weights,
         bias=bias,
@@ -123,6 +95,73 @@ def choose(
         network_penalty=network_penalty,
         explained=float((score - common).mean()),
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Trial:
+    """Some of the pool, and every fold's tables over it.
+
+    Attributes:
+      vectors: (t, dim) the samples that are tried.
+      fitted: For each fold, the tables without its cells.
+      judges: The tables with all cells, over as many copies of the samples as there are tables: different releases
+        hold the same sample out in different folds.
+      held_out: For each fold (t · tables,) the copies whose query it holds out.
+    """
+
+    vectors: Singles
+    fitted: list[list[Table]]
+    judges: list[Table]
+    held_out: list[Bools]
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Singles,
+        owners: Sequence[Ints],
+        tables: Sequence[Table],
+        folds: Sequence[Ints],
+        without: Hidden,
+        rng: np.random.Generator,
+    ) -> _Trial:
+        some = _trial_samples(owners, len(vectors), rng)
+        # Samples of no query get no fold.
+        fold_of = np.concatenate(
+            [np.where(owner[some] >= 0, every[owner[some]], -1) for owner, every in zip(owners, folds, strict=True)]
+        )
+        return cls(
+            vectors=vectors[some],
+            fitted=[[table.of_samples(some) for table in without(fold)] for fold in range(FOLDS)],
+            judges=_stacked([table.of_samples(some) for table in tables]),
+            held_out=[fold_of == fold for fold in range(FOLDS)],
+        )
+
+    def answers(self, by_fold: Sequence[Singles]) -> Singles:
+        """(t · tables, C) the logits of each copy, by the fold that did not see its query."""
+        found = np.zeros((len(self.held_out[0]), by_fold[0].shape[1]), dtype=np.float32)
+        for logits, out in zip(by_fold, self.held_out, strict=True):
+            found[out] = np.tile(logits, (len(self.judges), 1))[out]
+        return found
+
+    def scored(self, logits: Singles) -> Doubles:
+        """The log-likelihood of every held-out row."""
+        return row_log_likelihoods(softmax(logits), self.judges)
+
+    def judged(self, parts: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles, Doubles]:
+        """The weights and class shifts with which the parts predict held-out rows best, and how well they do."""
+        every = [self.answers(part) for part in parts]
+        weights, bias = blend(every, self.judges)
+        return weights, bias, self.scored(mixed(every, weights, bias))
+
+
+def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:
+    """Each penalty, and the logits that each fold's regression then has; a stronger one starts the next."""
+    found: list[Doubles | None] = [None] * FOLDS
+    for penalty in sorted(PENALTIES, reverse=True):
+        found = [
+            regression(trial.vectors, tables, penalty, start) for tables, start in zip(trial.fitted, found, strict=True)
+        ]
+        yield penalty, [logits_of(trial.vectors, one) for one in found if one is not None]
 
 
 def _clearly(gain: Doubles) -> bool:
