@@ -36,7 +36,7 @@ from recordwise.labels import Labels, decode, neighbour_graph
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
-from recordwise.streams import stream
+from recordwise.randomness import seeded
 from recordwise.students import student_from, teach
 from recordwise.students.counts import Asked, learn_from_counts
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
@@ -95,7 +95,7 @@ def bed_of(data: str) -> Bed:
         )
     if data == "digits":
         images, classes = load_digits(return_X_y=True)
-        order = stream(0, "digits").permutation(len(images))
+        order = seeded(0, "digits").permutation(len(images))
         cut = [order[:600], order[600:1300], order[1300:]]
         return _bed([images[i] / 16 for i in cut], [classes[i] for i in cut], nobody, "pixels", "linear")
     return _abstaining_bed()
@@ -111,7 +111,7 @@ def _bed(vectors: list[Any], labels: list[Any], abstaining: Ints, encoder: str, 
 
 def _abstaining_bed() -> Bed:
     """94 : 6 in ten rounded columns; the common class lies denser, so its records more often equal a pool row."""
-    rng = stream(0, "abstaining")
+    rng = seeded(0, "abstaining")
     vectors, labels = [], []
     for size in (30_000, 60_000, 20_000):
         rare = rng.random(size) < 0.06

@@ -12,7 +12,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels import decode
 from recordwise.labels.shares import separation, voters
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 
 
 def noisy(counts: object, epsilon: str, seed: int = 0) -> Tally:

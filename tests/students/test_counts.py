@@ -16,11 +16,11 @@ from recordwise.labels import decode, neighbour_graph
 from recordwise.privacy.noise import DiscreteLaplace, Normal, SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.local import Collision
+from recordwise.protocols.release import Tally
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students import student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
 from recordwise.students.parts import discriminant, regression
-from recordwise.tally import Tally
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 

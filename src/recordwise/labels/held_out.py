@@ -18,7 +18,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.purity import Evidence, evidence, mix
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
 
 
 def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) -> Labels:

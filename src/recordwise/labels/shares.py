@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels.distribution import distribution
-from recordwise.streams import stream
-from recordwise.tally import Tally
+from recordwise.protocols.release import Tally
+from recordwise.randomness import seeded
 
 VOTING = np.linspace(0.02, 1.0, 50)  # shares of the records that may have voted
 SPREAD = np.concatenate([[0.0], np.geomspace(1e-3, 10, 25)])  # variances of a query's rate around the pool's share
@@ -124,7 +124,7 @@ def separation(tally: Tally, rates: Floats) -> Separation:
     num_classes = len(shares)
     shares = shares / shares.sum() if shares.sum() > 0 else np.full(num_classes, 1 / num_classes)
     weight = 1 / (tally.law.std**2 + rates * (1 / num_classes) + 1 / 12)
-    rng = stream(0, "separation")
+    rng = seeded(0, "separation")
     noise, below = distribution(tally.law)
     alike = np.empty(ALIKE)
     for draw in range(ALIKE):

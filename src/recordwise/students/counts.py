@@ -30,11 +30,11 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.shares import Separation, Voters, separation, voters
-from recordwise.streams import stream
+from recordwise.protocols.release import Release, Tally
+from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
 from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
 from recordwise.students.table import Table, mean_over, softmax, tilted
-from recordwise.tally import Release, Tally
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -146,7 +146,7 @@ def learn_from_counts(
     who = tuple(_voters(one, seen) for one, seen in zip(asked, everything, strict=True))
     tables = _tables(asked, everything)
     parts, choice = [discriminant(vectors, tables)], None
-    rng = stream(seed, "teaching from counts")
+    rng = seeded(seed, "teaching from counts")
     if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
         folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
         choice = choose(
