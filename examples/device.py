@@ -60,7 +60,8 @@ def one_phone(task: Task, folder: Path, vector: np.ndarray, label: int, inbox: I
     task.save(folder / "task.npz")
     np.save(folder / "record.npy", vector)
     command = ["-m", "recordwise.device", "task.npz", "--record", "record.npy", "--labels", str(label), "--out", "sent"]
-    subprocess.run([sys.executable, *command], cwd=folder, check=True)
+    account = ["--account", "account.json", "--cap", "4"]  # two such answers in its life, and then no more
+    subprocess.run([sys.executable, *command, *account], cwd=folder, check=True)
     inbox.receive((folder / "sent").read_bytes())
 
 

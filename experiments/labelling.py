@@ -57,7 +57,7 @@ PROTOCOLS: dict[str, Make] = {  # from a ballot, an epsilon and the public numbe
     "central": lambda ballot, epsilon, n: CentralLaplace(ballot=ballot, epsilon=epsilon),
     "central-matching": lambda ballot, epsilon, n: CentralMatching(ballot=ballot, epsilon=epsilon),
     "distributed": lambda ballot, epsilon, n: DistributedLaplace(
-        ballot=ballot, epsilon=epsilon, survivors=SILOS, parties=SILOS, largest_count=n
+        ballot=ballot, epsilon=epsilon, survivors=SILOS, parties=SILOS, colluding=0, largest_count=n
     ),
     "shuffle": lambda ballot, epsilon, n: ShuffleSingle(
         ballot=ballot, epsilon=epsilon, delta=Fraction(str(DELTA)), senders=n

@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_device_with_numpy_alone_answers(folder: Path) -> None:
     arguments = ["task.npz", "--record", "record.npy", "--labels", "1", "--out", "message", "--id", "ab" * 16]
+    arguments += ["--account", "account", "--cap", "8"]
     run = subprocess.run(
         [sys.executable, "-c", ON_A_DEVICE, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -112,6 +113,11 @@ def test_a_task_survives_its_file(tmp_path: Path) -> None:
         ({"task": ["missing.npz"]}, "task must be a file written by Task.save"),
         ({"--id": ["xyz"]}, "id must be 32 hexadecimal digits, got 'xyz'"),
         ({"--id": ["abcd"]}, "identity must have 16 bytes, got 2"),
+        ({"--cap": ["5.9"]}, "needs epsilon 6 but 5.9 of the device's 5.9 is left"),
+        ({"--cap": ["0"]}, "cap must be > 0, got 0"),
+        ({"--cap": ["much"]}, "cap must be a finite number, got 'much'"),
+        ({"--account": ["text"]}, "the account 'text' cannot be read"),
+        ({"--account": ["nowhere/account"]}, "the account 'nowhere/account' cannot be kept there"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_message(
@@ -126,7 +132,8 @@ def test_a_mistake_is_one_line_and_leaves_no_message(
     np.save("long.npy", np.zeros(3))
     np.save("matrix.npy", np.zeros((2, 2)))
     Path("text").write_text("not an array")
-    options = {"task": ["task.npz"], "--record": ["record.npy"], "--labels": ["1"], "--out": ["message"], **change}
+    options = {"task": ["task.npz"], "--record": ["record.npy"], "--labels": ["1"], "--out": ["message"]}
+    options |= {"--account": ["account"], "--cap": ["8"], **change}
     arguments = [word for name, values in options.items() for word in ([] if name == "task" else [name]) + values]
     assert main(arguments) != 0
     captured = capsys.readouterr()

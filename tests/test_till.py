@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from recordwise.checkpoint import Checkpoint
-from recordwise.errors import ChangedInput
+from recordwise.errors import ChangedInput, LedgerFault, RecordwiseError
+from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.terms import Terms
@@ -73,3 +74,57 @@ def test_without_a_ledger_the_folder_gives_a_release_again(tmp_path: Path) -> No
 
     answers = [till(tmp_path, individual=False).pay(1, ROUND, produce) for _ in range(2)]
     assert answers == [b"tally 0", b"tally 0"] and len(made) == 1
+
+
+def paid(folder: Path, ledger: Path | None, **settings: Any) -> bytes:
+    asked = {"ledger": ledger, "budget_terms": None if ledger is None else (1.0, 0.0), "individual": False} | settings
+    return till(folder, **asked).pay(1, ROUND, lambda: b"tally")
+
+
+def test_a_run_is_taken_up_with_the_ledger_that_paid_wherever_it_lies_now(tmp_path: Path) -> None:
+    paid(tmp_path / "run", tmp_path / "first.sqlite")
+    (tmp_path / "first.sqlite").rename(tmp_path / "moved.sqlite")
+    assert paid(tmp_path / "run", tmp_path / "moved.sqlite") == b"tally"
+    assert Ledger.open(tmp_path / "moved.sqlite").spent("default") == 1
+    kept = (tmp_path / "run" / "released").read_text()
+    assert len(kept) == 64 and "sqlite" not in kept, "a digest: no path, no URL, no password"
+
+
+@pytest.mark.parametrize("first", ["a ledger", "none"])
+@pytest.mark.parametrize("second", ["another ledger", "another budget", "a new file", "none"])
+def test_a_run_is_not_taken_up_with_another_ledger_or_none(tmp_path: Path, first: str, second: str) -> None:
+    """A second release of the same votes, paid by somebody else or by nobody, would show in no account."""
+    if first == second:
+        return
+    paid(tmp_path / "run", tmp_path / "first.sqlite" if first == "a ledger" else None)
+    other = tmp_path / ("first.sqlite" if second == "another budget" and first == "a ledger" else "second.sqlite")
+    if second in ("another ledger", "another budget"):
+        Ledger.open(other).open_budget("other" if second == "another budget" else "default", epsilon=1)
+    name = "other" if second == "another budget" else "default"
+    with pytest.raises(RecordwiseError) as refused:
+        paid(tmp_path / "run", None if second == "none" else other, budget=name)
+    if second == "a new file":
+        assert isinstance(refused.value, LedgerFault) and not other.exists(), "and no ledger was begun"
+    else:
+        assert isinstance(refused.value, ChangedInput)
+        assert "was paid from another ledger or budget, or from none" in str(refused.value)
+    if second in ("another ledger", "another budget"):
+        assert Ledger.open(other).spent(name) == 0
+
+
+def test_of_two_payers_that_begin_one_run_at_once_one_is_refused(tmp_path: Path) -> None:
+    places = [tmp_path / "first.sqlite", tmp_path / "second.sqlite"]
+    began = [till(tmp_path / "run", ledger=at, budget_terms=(1.0, 0.0), individual=False) for at in places]
+    assert began[0].pay(1, ROUND, lambda: b"tally") == b"tally"
+    with pytest.raises(ChangedInput, match="another ledger"):
+        began[1].pay(1, ROUND, lambda: b"another tally")
+    assert Ledger.open(places[1]).spent("default") == 0
+
+
+def test_before_anything_was_released_the_payer_may_change(tmp_path: Path) -> None:
+    def fails() -> bytes:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="space"):
+        till(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_terms=(1.0, 0.0)).pay(1, ROUND, fails)
+    assert paid(tmp_path / "run", tmp_path / "second.sqlite") == b"tally"

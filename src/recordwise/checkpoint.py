@@ -30,6 +30,7 @@ class Checkpoint:
     Guarantees:
       - a folder belongs to one run: once something was released, other facts than it began with are refused, naming
         the fact; until then a mistake is mended by running again, which starts afresh;
+      - a run has one payer: once something was released, another ledger or budget is refused, and so is none;
       - a file is written whole or not at all.
     """
 
@@ -72,10 +73,29 @@ class Checkpoint:
         write_whole(folder / MANIFEST, json.dumps({"run": run_id, "facts": facts}, indent=2, sort_keys=True).encode())
         return cls(folder, run_id)
 
-    def bind(self) -> None:
-        """Say that something is about to be released: from here on the run's facts are fixed."""
-        if not (self.folder / BOUND).exists():
-            write_whole(self.folder / BOUND, b"")
+    @property
+    def bound(self) -> bool:
+        """Whether something was, or was about to be, released."""
+        return (self.folder / BOUND).exists()
+
+    def bind(self, payer: str) -> None:
+        """Say that something is about to be released: from here on the run's facts are fixed, and who pays for it."""
+        partial = self.folder / f"{BOUND}.{os.getpid()}.part"
+        partial.write_text(payer)
+        try:
+            os.link(partial, self.folder / BOUND)  # of two processes that bind at once, one does
+        except FileExistsError:
+            self.refuse_other_payer(payer)
+        finally:
+            partial.unlink()
+
+    def refuse_other_payer(self, payer: str) -> None:
+        """Refuse whoever is not the one that paid for what was released."""
+        if self.bound and (self.folder / BOUND).read_text() != payer:
+            raise ChangedInput(
+                f"the run in {str(self.folder)!r} was paid from another ledger or budget, or from none; go on with "
+                "that one, or start a new run in another folder"
+            )
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
         """What `make` returned the first time this was asked in this run."""
@@ -102,11 +122,15 @@ class Unkept:
     """The folder of a run that keeps nothing: killed, it starts afresh, as another run."""
 
     name = ""
+    bound = False
 
     def __init__(self) -> None:
         self.run_id = uuid.uuid4().hex
 
-    def bind(self) -> None:
+    def bind(self, payer: str) -> None:
+        pass
+
+    def refuse_other_payer(self, payer: str) -> None:
         pass
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:

@@ -91,6 +91,7 @@ def plan(
     mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
     rounds: Annotated[int, typer.Option(help="Rounds that share the budget.")] = 1,
     parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
+    colluding: Annotated[int, typer.Option(help="Of those who add noise, so many may read the release.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Predict the labels' accuracy before anything is spent, and recommend how many queries to ask.
@@ -109,6 +110,7 @@ def plan(
         mechanism=mechanism,
         rounds=rounds,
         parties=parties,
+        colluding=colluding,
     )
     made = make_plan(
         terms,

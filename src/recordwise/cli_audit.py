@@ -21,6 +21,7 @@ def audit(
     mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
     rounds: Annotated[int, typer.Option(help="Rounds that share the budget; one of them is audited.")] = 1,
     parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
+    colluding: Annotated[int, typer.Option(help="Of those who add noise, so many may read the release.")] = 1,
     records: Annotated[int, typer.Option(help="Records that vote: the senders under shuffle trust.")] = 1000,
     job: Annotated[
         Path | None, typer.Option(help="A job file: audits its protocols and replays its pipeline on its data.")
@@ -54,6 +55,7 @@ def audit(
             mechanism=mechanism,
             rounds=rounds,
             parties=parties,
+            colluding=colluding,
         )
         ballot = Ballot(num_queries=queries, num_classes=classes, votes_per_record=votes, labels_per_record=labels)
         verdict = audit_terms(terms, ballot, num_records=records, trials=trials, confidence=confidence)

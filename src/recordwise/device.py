@@ -1,14 +1,16 @@
 """The device's side of local trust: one record in, one message of a few bytes out. Needs NumPy and nothing heavier.
 
-    python -m recordwise.device task.npz --record vector.npy --labels 3 --out message.bin
+    python -m recordwise.device task.npz --record vector.npy --labels 3 --out message.bin --account account.json --cap 8
 
 A task is the public file that a server hands to every device: the queries, and the parameters of the mechanism. The
-record never leaves the device; the message is what the server's `recordwise.protocols.local.Inbox` takes in.
+record never leaves the device; the message is what the server's `recordwise.protocols.local.Inbox` takes in. Servers
+may hand out many tasks, so a device keeps an `Account`: beyond its cap it answers no more.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -18,8 +20,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import as_vectors
+from recordwise.account import Account
+from recordwise.arrays import as_vectors, digest
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.privacy.guarantee import members, rounded_down, rounded_up
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.protocols.local import Answers, LocalMechanism, parameters, wire
 from recordwise.protocols.local.answers import ID_BYTES
@@ -51,6 +55,7 @@ class Task:
                 f"a device sends one message, and questions in waves are not carried yet: mechanism must be one of "
                 f"{tuple(parameters.MECHANISMS)}, got {type(self.mechanism).__name__}"
             )
+        members(self, metric=Metric)
         object.__setattr__(self, "queries", as_vectors("queries", self.queries))
         if len(self.queries) != self.mechanism.ballot.num_queries:
             raise InvalidInput(f"queries must be {self.mechanism.ballot.num_queries}, got {len(self.queries)}")
@@ -105,16 +110,42 @@ class Task:
         )
         return Votes(ballot, nearest, classes)
 
-    def answer(self, vector: object, labels: Sequence[int], noise: Noise, identity: bytes | None = None) -> bytes:
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that is asked: a task that differs in anything is another task."""
+        prices = np.zeros(len(self.queries)) if self.prices is None else np.asarray(self.prices, np.float64)
+        asked = [parameters.to_json(self.mechanism), digest(self.queries), digest(prices), str(self.metric)]
+        return hashlib.sha256("\n".join([*asked, float(self.max_distance).hex()]).encode()).hexdigest()
+
+    def answer(
+        self,
+        vector: object,
+        labels: Sequence[int],
+        noise: Noise,
+        identity: bytes | None = None,
+        *,
+        account: Account | None = None,
+    ) -> bytes:
         """The message for one record: safe to send to anybody.
 
         Guarantees:
           - it is epsilon-DP for the record (`mechanism.guarantee`), whatever else is known;
-          - its length does not depend on the record, nor on whether it abstains.
+          - its length does not depend on the record, nor on whether it abstains;
+          - with an account, the messages of all tasks together are cap-DP for everything the device holds, and a task
+            that is asked again gets the same message, even if the record has changed.
 
         Args:
           identity: What the server knows this device by, so that it counts it once: 16 bytes. Not the record's.
+          account: Pays for the message before it is returned. None is for simulations, and for callers that count.
         """
+        if account is None:
+            return self._message(vector, labels, noise, identity)
+        if not noise.private:
+            raise InvalidInput("an account pays for private messages, got seeded noise")
+        key = f"{self.digest}/{(identity or b'').hex()}"
+        return account.release(key, self.mechanism.epsilon, lambda: self._message(vector, labels, noise, identity))
+
+    def _message(self, vector: object, labels: Sequence[int], noise: Noise, identity: bytes | None) -> bytes:
         answers = self.mechanism.client(self.votes(vector, labels), noise)
         if identity is None:
             return wire.pack(self.mechanism, answers)
@@ -130,17 +161,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, required=True, help="the record's vector, a .npy file")
     parser.add_argument("--labels", type=int, nargs="*", default=[], help="the record's classes, at most r of them")
     parser.add_argument("--out", type=Path, required=True, help="where the message is written")
+    parser.add_argument("--account", type=Path, required=True, help="file that counts what this device has answered")
+    parser.add_argument("--cap", help="epsilon of all answers together, for good; opens the account")
     parser.add_argument("--id", help="32 hexadecimal digits by which the server knows this device")
     options = parser.parse_args(arguments)
     try:
         identity = None if options.id is None else _identity(options.id)
         task = Task.load(options.task)
-        message = task.answer(_vector(options.record), options.labels, SystemNoise(), identity)
+        account = Account(options.account, options.cap)
+        message = task.answer(_vector(options.record), options.labels, SystemNoise(), identity, account=account)
         options.out.write_bytes(message)
     except (RecordwiseError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, RecordwiseError) else 1
     print(f"{len(message)} bytes. {task.mechanism.guarantee}")
+    print(f"This device has spent epsilon {rounded_up(account.spent)} of {rounded_down(account.cap)}.")
     return 0
 
 

@@ -30,7 +30,9 @@ from recordwise.data import Samples, copies, refuse_overlap, rows
 from recordwise.encoders import encode, encoder_from, fingerprint
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, real, whole
+from recordwise.fits import count_fit
 from recordwise.labels import ABSTAIN, DECODERS, Labels, decode, neighbour_graph
+from recordwise.pipelines import refuse_fitted_steps
 from recordwise.planner import recommend_queries
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, Normal, SystemNoise
@@ -83,7 +85,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
-    a budget each time, which a `ledger` keeps count of. Under other trusts than central, `fit` plays all parties in one
+    a budget each time, which a `ledger` keeps count of; without one, a warning tells what the fits of this process cost
+    together. In a scikit-learn `Pipeline`, steps before this one must be frozen: what they learn from private records
+    is protected by nothing. Under other trusts than central, `fit` plays all parties in one
     process, which sees every vote; between machines that is the federation's work.
 
     The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`.
@@ -94,7 +98,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       neighbours: "replace" (one record by another) or "add-remove".
       trust: Who may see votes without noise: "central", "distributed", "local" or "shuffle".
       mechanism: "auto", or one of `protocols.terms.MECHANISMS` for that trust.
-      parties: Under distributed trust, how many parties hold the records.
+      parties: Under distributed trust, how many parties hold the records. One party makes all noise itself, and could
+        take it away: it is trusted like the aggregator under central trust.
+      colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
+        their noise to who does. 0 counts everybody's noise; `guarantee_` says what holds against a reader then.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       votes_per_record: How many queries each record votes for (k).
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
@@ -137,6 +144,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         trust: str = "central",
         mechanism: str = "auto",
         parties: int = 1,
+        colluding: int = 1,
         num_queries: int | str = "auto",
         votes_per_record: int = 1,
         labels_per_record: int = 1,
@@ -167,6 +175,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.trust = trust
         self.mechanism = mechanism
         self.parties = parties
+        self.colluding = colluding
         self.num_queries = num_queries
         self.votes_per_record = votes_per_record
         self.labels_per_record = labels_per_record
@@ -193,6 +202,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""
+        refuse_fitted_steps()
         noise = self._noise()
         check_columns(X_public, X)
         X = self._samples(X, reset=True)
@@ -202,12 +212,18 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         senders = self._senders(self._terms(), len(labels))
 
         def gather(number: int, queries: Queries, protocol: Protocol[Any], till: Till) -> Release:
+            if self.ledger is None and noise.private and number == 1:
+                count_fit(X, self.guarantee_)
             cast = silenced(self._vote(X, labels, queries, protocol.ballot), copied)
             votes = till.admit(cast, protocol, whose=lambda: fingerprint([X, labels]))
             messages = (protocol.client(one, noise) for one in by_client(with_abstainers(votes, senders), self.parties))
             return protocol.server(messages, noise)
 
         self.in_one_process_ = True
+        for name in ("n_features_in_", "feature_names_in_"):  # what `fit` leaves about columns is the pool's
+            self.__dict__.pop(name, None)
+        if np.ndim(X_public) == 2:
+            validate_data(self, X_public, reset=True, skip_check_array=True)
         return self._distil(X_public, gather, num_records=len(labels), noise=noise)
 
     def _distil(self, X_public: Samples, gather: Gather, *, num_records: int, noise: Noise) -> Self:
@@ -285,9 +301,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
             # 4 vote, 5 release: a release the ledger already holds costs no second look at the records
             def produce(number: int = number, queries: Queries = queries, protocol: Protocol[Any] = protocol) -> bytes:
-                released = pack(gather(number, queries, protocol, till))
-                folder.bind()
-                return released
+                return pack(gather(number, queries, protocol, till))
 
             release = unpack(till.pay(number, protocol, produce))
 
@@ -336,11 +350,12 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return Terms(
             epsilon=exact(self.epsilon, "epsilon"),
             delta=exact(self.delta, "delta"),
-            neighbours=one_of(Neighbours, neighbours=self.neighbours),
-            trust=one_of(Trust, trust=self.trust),
+            neighbours=self.neighbours,  # type: ignore[arg-type]  # made a member by Terms
+            trust=self.trust,  # type: ignore[arg-type]
             mechanism=self.mechanism,
             rounds=self.rounds,
             parties=self.parties,
+            colluding=self.colluding,
         )
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:

@@ -71,6 +71,7 @@ class Privacy(Section):
     trust: Literal["central", "distributed", "local", "shuffle"] = "central"
     mechanism: str = "auto"
     parties: int = 1
+    colluding: int = 1
     ledger: str | None = None
     budget: str = "default"
     budget_epsilon: float | None = None

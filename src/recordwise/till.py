@@ -33,6 +33,7 @@ class Till:
       - a release leaves only after the ledger, where there is one, has committed it with its charge;
       - a release asked for again in the same run is given again, and costs nothing: from the ledger, or from the run's
         folder where no ledger keeps it;
+      - a run that released something is never gone on with at another ledger's or budget's expense, or at nobody's;
       - where records pay for themselves, what they pay is kept before the release is made, and the ledger is charged
         their cap once for all rounds.
 
@@ -78,7 +79,8 @@ class Till:
             else:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
         # A budget that must be open already lies in a ledger that exists.
-        book = None if ledger is None else Ledger.open(ledger, create=budget_terms is not None, wait=WAIT)
+        may_begin = budget_terms is not None and not folder.bound
+        book = None if ledger is None else Ledger.open(ledger, create=may_begin, wait=WAIT)
         to_open = budget_terms and Budget(
             name=budget,
             epsilon=exact(budget_terms[0], "budget_epsilon"),
@@ -86,9 +88,11 @@ class Till:
             neighbours=terms.neighbours,
         )
         till = cls(folder, noise, book, budget, to_open, payments)
-        # A budget that is not open, or open on other terms, is refused before any work is done.
-        if book is not None and (to_open is None or budget in {held.name for held in book.budgets()}):
+        # A budget that is not open, or open on other terms, is refused before any work is done; so is another payer.
+        opened = book is not None and budget in {held.name for held in book.budgets()}
+        if book is not None and (to_open is None or opened):
             till._open_budget(book)
+        folder.refuse_other_payer(till._payer() if book is None or opened else "a budget that is not open")
         return till
 
     def refuse_unpayable(self, protocols: Sequence[Protocol[Any]]) -> None:
@@ -127,6 +131,10 @@ class Till:
         asked = self.to_open
         ledger.open_budget(asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours)
 
+    def _payer(self) -> str:
+        """What tells who pays from anybody else; nothing in it says where a ledger lies."""
+        return "no ledger" if self.ledger is None else self.ledger.identity(self.budget)
+
     def _booked(self, whose: Callable[[], str]) -> RecordFilter:
         """What records have paid by now, as the folder knows it: another process may have gone on with this run."""
         assert self.payments is not None
@@ -148,11 +156,20 @@ class Till:
 
     def pay(self, number: int, protocol: Protocol[Any], produce: Callable[[], bytes]) -> bytes:
         """What `produce` makes in this round, paid for; or what it made the first time."""
+        if self.ledger is not None:
+            self._open_budget(self.ledger)
+        payer = self._payer()
+        self.folder.refuse_other_payer(payer)
+
+        def bound() -> bytes:
+            released = produce()
+            self.folder.bind(payer)
+            return released
+
         if self.ledger is None:
-            return self.folder.keep(f"release-{number}", produce)
-        self._open_budget(self.ledger)
+            return self.folder.keep(f"release-{number}", bound)
         promise = protocol.guarantee if self.payments is None else self.payments.guarantee()
         promise = replace(promise, private=self.noise.private)  # the ledger refuses what is not private
         return self.ledger.release(
-            self.budget, self._key(number), self._event(protocol), promise, produce, self.folder.name
+            self.budget, self._key(number), self._event(protocol), promise, bound, self.folder.name
         )

@@ -20,6 +20,7 @@ from twins import (
     CrowdedCollision,
     DryFlood,
     ForgetfulUnaryEncoding,
+    ForgottenInsider,
     HalfDeviationGaussian,
     HalfScaleFlip,
     HalfScaleLaplace,
@@ -191,6 +192,7 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (CrowdedCollision(ballot=TWO_VOTES, epsilon=Fraction(1)), {"exact", "sampled"}, 200_000),
     (ThinShares(**SHARES), {"sampled"}, 20_000),
     (AnyNumberOfShares(**SHARES), {"exact", "sampled"}, 20_000),
+    (ForgottenInsider(**SHARES), {"exact", "sampled"}, 60_000),
     (ImpatientShuffler(**SHUFFLED, mechanism="unary-encoding"), {"exact", "sampled"}, 8_000),
     (IdleShuffler(**SHUFFLED, mechanism="unary-encoding"), {"sampled"}, 24_000),
     (OptimisticShuffle(**SHUFFLED, mechanism="unary-encoding"), {"exact"}, 1_000),
@@ -227,7 +229,7 @@ def test_power_is_not_luck() -> None:
 
 def test_a_release_about_too_few_parties_is_reported_as_such() -> None:
     result = check(AnyNumberOfShares(**SHARES))
-    assert "a release about 1 of 4 parties" in result.worst.detail
+    assert "a release about 1 of 5 parties" in result.worst.detail
     assert math.isclose(result.best("exact"), float(AnyNumberOfShares(**SHARES).realised_epsilon(1)), rel_tol=1e-6)
 
 

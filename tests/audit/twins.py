@@ -201,8 +201,17 @@ class AnyNumberOfShares(DistributedLaplace):
     """Releases whatever arrived."""
 
     def release(self, total: ModularSum) -> Tally:
-        released = super().release(replace(total, participants=max(total.participants, self.survivors)))
+        released = super().release(replace(total, participants=max(total.participants, self.fewest)))
         return replace(released, law=self.law(total.participants))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgottenInsider(DistributedLaplace):
+    """Releases as soon as `survivors` shares arrived, although a reader may know one of them."""
+
+    @property
+    def fewest(self) -> int:
+        return self.survivors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,9 @@ def test_fifty_million_devices_take_no_longer_than_a_few() -> None:
             "must be 1",
         ),
         (
-            DistributedLaplace(ballot=BALLOT, epsilon=Fraction(1), survivors=20, parties=30, largest_count=9),
+            DistributedLaplace(
+                ballot=BALLOT, epsilon=Fraction(1), survivors=20, parties=30, largest_count=9, colluding=0
+            ),
             COUNTS,
             "20 to 30 devices",
         ),

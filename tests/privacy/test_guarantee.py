@@ -20,6 +20,7 @@ guarantees = st.builds(
     trust=st.sampled_from(Trust),
     unit=st.sampled_from(Unit),
     honest_parties=st.none() | st.integers(1, 10**6),
+    insider_epsilon=st.none() | st.fractions(min_value=Fraction(1, 10**6), max_value=100),
     private=st.booleans(),
 )
 
@@ -122,10 +123,28 @@ def test_a_guarantee_reads_as_one_honest_sentence() -> None:
         "Approximate differential privacy, shuffle trust",
         "adding or removing everything one client holds",
         "apart from a probability of 1e-06",
-        "at least 30,000 parties are assumed to add noise honestly",
+        "at least 30,000 parties are assumed to add noise honestly and to keep it secret",
+        "a sender who reads the release, and knows the own noise, is not counted",
     ):
         assert words in str(shuffled)
     assert str(Guarantee(epsilon=Fraction(1), private=False)).startswith("NOT PRIVATE")
+
+
+def test_the_sentence_says_what_holds_against_a_reader_who_added_noise() -> None:
+    summed = {"epsilon": Fraction(1), "trust": Trust.DISTRIBUTED, "honest_parties": 2}
+    weaker = str(Guarantee(**summed, insider_epsilon=Fraction(22751, 10000)))  # type: ignore[arg-type]
+    assert "at most e^1 (" in weaker
+    assert "against a reader who added noise, and takes it away, only a factor of at most e^2.276 holds" in weaker
+    same = str(Guarantee(**summed, insider_epsilon=Fraction(1)))  # type: ignore[arg-type]
+    assert "it holds against a reader who added noise, too" in same
+    alone = str(Guarantee(epsilon=Fraction(1), trust=Trust.DISTRIBUTED, honest_parties=1))
+    assert "one party is assumed to add noise honestly and to keep it secret, and that one could take" in alone
+
+
+def test_what_holds_against_insiders_is_unknown_for_two_releases_if_it_is_for_one() -> None:
+    known, unknown = Guarantee(epsilon=1, insider_epsilon=2), Guarantee(epsilon=1)  # type: ignore[arg-type]
+    assert (known + known).insider_epsilon == known.repeated(2).insider_epsilon == 4
+    assert (known + unknown).insider_epsilon is (unknown + known).insider_epsilon is None
 
 
 def test_who_accepts_central_trust_accepts_all_and_all_accept_local() -> None:

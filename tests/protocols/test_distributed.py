@@ -12,9 +12,10 @@ from scipy.stats import chisquare
 
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.accountant import total_epsilon
-from recordwise.privacy.guarantee import Neighbours, Trust
+from recordwise.privacy.guarantee import Neighbours, Trust, rounded_up
 from recordwise.privacy.noise import DiscreteLaplace, PolyaDifference, SeededNoise, SystemNoise
 from recordwise.protocols.distributed import OVERFLOW, DistributedLaplace, ModularSum, Share
+from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -28,6 +29,7 @@ def protocol(**changes: object) -> DistributedLaplace:
         "survivors": 3,
         "parties": 5,
         "largest_count": 100,
+        "colluding": 0,  # unless a test is about readers who added noise
         **changes,
     }
     return DistributedLaplace(**fields)  # type: ignore[arg-type]
@@ -196,3 +198,69 @@ def test_bad_parameters_are_one_line() -> None:
         assert "\n" not in str(error.value)
     with pytest.raises(ProtocolFault, match="votes were cast"):
         protocol().client(votes(1, ballot=replace(BALLOT, num_classes=3)), SystemNoise())
+
+
+@pytest.mark.parametrize(("parties", "insider"), [(2, 2.28), (3, 1.71), (10, 1.17)])
+def test_a_reader_who_added_noise_takes_it_away_unless_it_is_counted(parties: int, insider: float) -> None:
+    """The figures are those of an attack on a release calibrated for all parties: epsilon 1, replace, one vote."""
+    trusting = Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED, parties=parties, colluding=0)
+    (open_hearted,) = trusting.protocols(BALLOT, 100)
+    assert isinstance(open_hearted, DistributedLaplace)
+    assert (open_hearted.survivors, open_hearted.fewest) == (parties, parties)
+    found = open_hearted.guarantee.insider_epsilon
+    assert found == open_hearted.realised_epsilon(parties - 1)
+    assert float(found) == pytest.approx(insider, abs=0.005)
+    assert f"e^{rounded_up(found)} holds" in str(trusting.guarantee((open_hearted,)))
+
+    wary = Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED, parties=parties)
+    (counted,) = wary.protocols(BALLOT, 100)
+    assert isinstance(counted, DistributedLaplace)
+    assert (counted.survivors, counted.fewest, counted.parties) == (parties - 1, parties, parties)
+    assert counted.realised_epsilon(parties - 1) == counted.guarantee.insider_epsilon == counted.guarantee.epsilon == 1
+    assert "it holds against a reader who added noise, too" in str(wary.guarantee((counted,)))
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("parties", [2, 3, 5])
+def test_the_real_shares_less_the_reader_s_own_are_private_by_enumeration(neighbours: Neighbours, parties: int) -> None:
+    """The law of every share but one, added up share by share as clients draw them."""
+    worst = {}
+    for colluding in (0, 1):
+        terms = Terms(
+            epsilon=Fraction(1), trust=Trust.DISTRIBUTED, parties=parties, colluding=colluding, neighbours=neighbours
+        )
+        (asked,) = terms.protocols(BALLOT, 100)
+        assert isinstance(asked, DistributedLaplace)
+        law = modular(shared_noise(Fraction(1, asked.survivors), parties - 1, asked.scale, 400), 6)
+        worst[colluding] = BALLOT.cells_changed(neighbours) * np.abs(np.log(law / np.roll(law, 1))).max()
+        claimed = asked.guarantee.insider_epsilon
+        assert claimed is not None
+        assert worst[colluding] <= float(claimed) + 1e-6
+        assert worst[colluding] > 0.99 * float(claimed), "the claim is no larger than it must be"
+    assert worst[0] > 1.05 > 1 + 1e-6 > worst[1]
+
+
+def test_rounds_add_up_for_insiders_too() -> None:
+    for delta in (0, Fraction(1, 10**6)):
+        terms = Terms(epsilon=Fraction(1), delta=delta, trust=Trust.DISTRIBUTED, parties=3, colluding=0, rounds=4)  # type: ignore[arg-type]
+        promise = terms.guarantee(terms.protocols(BALLOT, 100))
+        assert promise.insider_epsilon is not None
+        assert promise.insider_epsilon > Fraction(15, 10) * promise.epsilon
+
+
+def test_one_party_alone_says_that_it_could_take_all_noise_away() -> None:
+    alone = Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED)
+    (asked,) = alone.protocols(BALLOT, 100)
+    assert asked.guarantee.insider_epsilon is None
+    assert "that one could take all noise away" in str(alone.guarantee((asked,)))
+
+
+def test_a_sum_without_the_colluding_parties_is_refused() -> None:
+    asked = protocol(colluding=1)
+    with pytest.raises(ProtocolFault, match=">= 4 parties, got 3"):
+        asked.server(shares(asked, 3), SystemNoise())
+    assert asked.server(shares(asked, 4), SystemNoise()).guarantee.insider_epsilon == 1
+    with pytest.raises(InvalidInput, match="survivors and colluding must be <= the 5 parties together, got 3 and 3"):
+        protocol(colluding=3)
+    with pytest.raises(InvalidInput, match="colluding must leave one of 2 parties honest, got 2"):
+        Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED, parties=2, colluding=2)

@@ -8,7 +8,7 @@ from recordwise.audit.bound import lower_bound
 from recordwise.audit.exact import exact_epsilon
 from recordwise.audit.neighbours import Pair, worst_pairs
 from recordwise.audit.result import AuditResult, Finding
-from recordwise.audit.views import audited, fewest_parties, scores
+from recordwise.audit.views import audited, fewest_parties, scores, without_insiders
 from recordwise.errors import InvalidInput, probability, whole
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.central import CentralMatching
@@ -47,7 +47,7 @@ def audit(
     probability(confidence=confidence)
     claim = protocol.guarantee
     few = audited(protocol)
-    parties = fewest_parties(few, noise)
+    few, parties = without_insiders(few, fewest_parties(few, noise))
     pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=isinstance(few, CentralMatching))
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
@@ -56,7 +56,7 @@ def audit(
         if found is not None:
             findings.append(Finding(pair=pair.name, method="exact", epsilon=found[0], failure=0.0, detail=found[1]))
         findings.append(_sampled(few, pair, drawn, parties, float(claim.delta), (1 - confidence) / len(pairs), noise))
-    planned = claim.honest_parties
+    planned = getattr(few, "fewest", None)
     if parties is not None and planned is not None and parties < planned:
         findings = [_with_note(finding, f"a release about {parties:,} of {planned:,} parties") for finding in findings]
     return AuditResult(

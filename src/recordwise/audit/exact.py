@@ -57,7 +57,7 @@ def _(protocol: CentralLaplace, pair: Pair, parties: int | None) -> Exact:
 
 @exact_epsilon.register
 def _(protocol: DistributedLaplace, pair: Pair, parties: int | None) -> Exact:
-    law = protocol.law(parties or protocol.survivors)
+    law = protocol.law(max(1, (parties or protocol.fewest) - protocol.colluding))  # readers take their shares away
     return _pure_cells(law, _change(protocol, pair)), f"the law of {parties} parties' shares, every changed cell"
 
 

@@ -22,7 +22,8 @@ from recordwise.data.samples import Kind, kind_of, rows
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import fingerprint
 from recordwise.errors import InvalidInput
-from recordwise.privacy.guarantee import Neighbours
+from recordwise.fits import uncounted
+from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.protocols.protocol import Protocol
 from recordwise.streams import stream
 from recordwise.tally import Release
@@ -57,6 +58,9 @@ class ReplayResult:
     neighbours: Neighbours
     changes: tuple[Change, ...]
     protocols: tuple[Protocol[Any], ...]
+
+    def __post_init__(self) -> None:
+        members(self, neighbours=Neighbours)
 
     @property
     def violated(self) -> bool:
@@ -150,7 +154,8 @@ def _run(
 
     settings = clone(distiller, safe=False).get_params(deep=False)
     watched = Watched(**settings | {"ledger": None, "run_dir": None, "progress": None})
-    watched.fit(X, y, X_public=X_public)
+    with uncounted():  # nothing of it is released
+        watched.fit(X, y, X_public=X_public)
     published = {
         "encoder": fingerprint(watched.encoder_),
         "classes": fingerprint(watched.classes_),

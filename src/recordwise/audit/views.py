@@ -49,12 +49,10 @@ def audited(protocol: Protocol[Any]) -> Protocol[Any]:
 
 def fewest_parties(protocol: Protocol[Any], noise: Noise) -> int | None:
     """The fewest parties from which a release is made: the planned number, if fewer are refused as they should be."""
-    if isinstance(protocol, DistributedLaplace):
-        planned, attempt = protocol.survivors, _distributed_attempt
-    elif isinstance(protocol, ShuffleSingle | ShuffleMulti):
-        planned, attempt = protocol.senders, _shuffle_attempt
-    else:
+    if not isinstance(protocol, DistributedLaplace | ShuffleSingle | ShuffleMulti):
         return None
+    planned = protocol.fewest
+    attempt = _distributed_attempt if isinstance(protocol, DistributedLaplace) else _shuffle_attempt
     for parties in sorted({1, planned // 2, planned - 1} & set(range(1, planned))):
         try:
             attempt(protocol, parties, noise)
@@ -62,6 +60,18 @@ def fewest_parties(protocol: Protocol[Any], noise: Noise) -> int | None:
             continue
         return parties
     return planned
+
+
+def without_insiders(protocol: Protocol[Any], parties: int | None) -> tuple[Protocol[Any], int | None]:
+    """What readers who know their own messages see of a shuffled batch: one without them, as if they had sent none."""
+    if parties is None or not isinstance(protocol, ShuffleSingle | ShuffleMulti):
+        return protocol, parties
+    return replace(protocol, colluding=0), max(1, parties - protocol.colluding)
+
+
+def relied_on(protocol: DistributedLaplace, parties: int | None) -> int:
+    """Of the parties in a sum, those whose shares of the noise no reader can take away."""
+    return max(1, (parties or protocol.fewest) - protocol.colluding)
 
 
 def _distributed_attempt(protocol: Any, parties: int, noise: Noise) -> None:
@@ -162,15 +172,17 @@ def _(
 @scores.register(DistributedLaplace)
 def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Floats:
     """Every block of a release is a view: its likelihood ratio, and how often two cells seem to carry equal noise."""
-    law = protocol.law(parties or protocol.survivors) if isinstance(protocol, DistributedLaplace) else protocol.law
+    shared = isinstance(protocol, DistributedLaplace)
+    left = relied_on(protocol, parties) if shared else 0
+    law = protocol.law(left) if shared else protocol.law
     parts = []
     for wide, victims in _wide(protocol, side, trials, CELLS):
-        if isinstance(protocol, DistributedLaplace):
-            rest = [as_votes(wide.ballot, [])] * ((parties or protocol.survivors) - 1)
-        else:
-            rest = [repeated(as_votes(wide.ballot, [NOTHING]), 1)]
-        release = wide.server([wide.client(votes, noise) for votes in (victims, *rest)], noise)
-        seen = release.estimate.reshape(-1, protocol.ballot.num_queries, protocol.ballot.num_classes)
+        nobody = as_votes(wide.ballot, [])
+        rest = [nobody] * (left - 1) if shared else [repeated(as_votes(wide.ballot, [NOTHING]), 1)]
+        readers = [wide.client(nobody, noise) for _ in range((parties or wide.fewest) - left)] if shared else []
+        release = wide.server([*(wide.client(votes, noise) for votes in (victims, *rest)), *readers], noise)
+        known = sum((wide.signed(share.residues) for share in readers), np.zeros(release.estimate.shape, np.int64))
+        seen = (release.estimate - known).reshape(-1, protocol.ballot.num_queries, protocol.ballot.num_classes)
         residues = [seen - table(protocol.ballot, record) for record in pair.sides()]
         likelihoods = [law.log_likelihood(residue).sum(axis=(1, 2)) for residue in residues]
         equal = [_coincidences(residue) for residue in residues]

@@ -67,8 +67,8 @@ def _(protocol: RandomizedResponse | UnaryEncoding, counts: NDArray[np.int64], *
 
 @simulate_cohort.register
 def _(protocol: ShuffleSingle, counts: NDArray[np.int64], *, seed: int) -> Tally:
-    if int(counts.sum()) < protocol.senders:
-        raise InvalidInput(f"a cohort must have >= {protocol.senders:,} devices as planned, got {int(counts.sum()):,}")
+    if int(counts.sum()) < protocol.fewest:
+        raise InvalidInput(f"a cohort must have >= {protocol.fewest:,} devices as planned, got {int(counts.sum()):,}")
     tally = simulate_cohort(protocol.local, counts, seed=seed)  # the order of messages changes no sum
     return replace(tally, guarantee=replace(protocol.guarantee, private=False))
 
@@ -77,9 +77,9 @@ def _(protocol: ShuffleSingle, counts: NDArray[np.int64], *, seed: int) -> Tally
 def _(protocol: DistributedLaplace, counts: NDArray[np.int64], *, seed: int) -> Tally:
     _check(protocol, counts)
     devices = int(counts.sum())
-    if not protocol.survivors <= devices <= protocol.parties:
+    if not protocol.fewest <= devices <= protocol.parties:
         raise InvalidInput(
-            f"a cohort must have {protocol.survivors:,} to {protocol.parties:,} devices as planned, got {devices:,}"
+            f"a cohort must have {protocol.fewest:,} to {protocol.parties:,} devices as planned, got {devices:,}"
         )
     law = protocol.law(devices)
     estimate = (counts + law.sample(counts.shape, SeededNoise(seed))).astype(np.float64)

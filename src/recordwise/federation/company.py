@@ -57,6 +57,7 @@ class Company:
             if terms.mechanism == MULTI_MESSAGE:
                 raise InvalidInput("mechanism must send one message per record to be shuffled between silos")
             share = {"epsilon": terms.epsilon / terms.rounds, "delta": terms.delta / terms.rounds, "senders": least}
+            share["colluding"] = self.colluding  # silos, with one record each at least
             one = ShuffleSingle(ballot=ballot, mechanism=terms.mechanism, **share)  # type: ignore[arg-type]
             return (replace(one, mechanism=one.local.name),) * terms.rounds  # silos need not choose again
         made = terms.protocols(ballot, most)
@@ -69,7 +70,7 @@ class Company:
                 "more silos, or say colluding = 0 if nobody who adds noise sees the release"
             )
         return tuple(
-            replace(one, survivors=honest, parties=len(self.roster), largest_count=most)
+            replace(one, survivors=honest, colluding=self.colluding, parties=len(self.roster), largest_count=most)
             for one in made
             if isinstance(one, DistributedLaplace)
         )

@@ -18,11 +18,11 @@ from recordwise.federation import carried, described
 from recordwise.federation.forms import array_bytes, array_from, frame, hexadecimal, is_name, name, text, unframe
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.secure_sum import Session
-from recordwise.privacy.accountant import total_epsilon
-from recordwise.privacy.guarantee import Guarantee, Trust, rounded_up
+from recordwise.privacy.guarantee import Guarantee, Trust, members, rounded_up
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.terms import promised
 from recordwise.votes.poll import Metric
 
 VERSION = "recordwise-federation-2"  # changes whenever the same plan would mean something else
@@ -75,6 +75,7 @@ class Plan:
     def __post_init__(self) -> None:
         whole(rounds=self.rounds, attempts=self.attempts, threshold=self.threshold, dim=self.dim)
         count(colluding=self.colluding)
+        members(self, metric=Metric)
         if not (self.rounds <= MOST_ROUNDS and self.attempts <= MOST_ATTEMPTS and self.dim <= MOST_DIM):
             raise InvalidInput(
                 f"a plan must have at most {MOST_ROUNDS} rounds, {MOST_ATTEMPTS} attempts and {MOST_DIM:,} dimensions, "
@@ -101,14 +102,20 @@ class Plan:
         if isinstance(self.protocol, DistributedLaplace):
             if self.protocol.parties < len(self.roster):
                 raise InvalidInput(f"parties must be >= the {len(self.roster)} silos, got {self.protocol.parties}")
-            if not self.protocol.survivors <= self.threshold - self.colluding:
+            honest = self.threshold - max(self.colluding, self.protocol.colluding)
+            if not self.protocol.survivors <= honest:
                 raise InvalidInput(
-                    f"survivors must be <= threshold - colluding = {self.threshold - self.colluding} honest silos, got "
+                    f"survivors must be <= threshold - colluding = {honest} honest silos, got "
                     f"{self.protocol.survivors}: too few shares of noise would be in the sum"
                 )
             self.session(Ask(plan="", run=self.run, round=1, queries=np.zeros((1, 1), np.float32)))  # checks its terms
-        if isinstance(self.protocol, ShuffleSingle) and self.shuffler is None:
-            raise InvalidInput("shuffle trust needs a shuffler, got none")
+        if isinstance(self.protocol, ShuffleSingle):
+            if self.shuffler is None:
+                raise InvalidInput("shuffle trust needs a shuffler, got none")
+            if self.protocol.colluding > self.colluding:
+                raise InvalidInput(
+                    f"colluding must be >= the {self.protocol.colluding} that the protocol counts, got {self.colluding}"
+                )
 
     @property
     def trust(self) -> Trust:
@@ -122,16 +129,7 @@ class Plan:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What all answers promise one record together, attempts that failed included: the most this can ever cost."""
-        each = self.protocol.guarantee
-        delta = self.charges * each.delta
-        return Guarantee(
-            epsilon=total_epsilon([self.protocol.event] * self.charges, delta),
-            delta=delta,
-            neighbours=each.neighbours,
-            trust=each.trust,
-            unit=each.unit,
-            honest_parties=each.honest_parties,
-        )
+        return promised([self.protocol] * self.charges, self.charges * self.protocol.guarantee.delta)
 
     def to_bytes(self) -> bytes:
         shuffler = None
@@ -217,7 +215,6 @@ class Plan:
             f"cost of the whole run, at most: epsilon {rounded_up(self.guarantee.epsilon)}, "
             f"delta {rounded_up(self.guarantee.delta) if self.guarantee.delta else 0}",
             str(self.guarantee),
-            *self._insiders(),
             f"silos asked: {', '.join(self.roster)}; nothing is released with fewer than {self.threshold}",
             f"computed here: {carried.shown_as(self.encoder)}",
             f"then the {ballot.votes_per_record} nearest of {ballot.num_queries} queries in {self.dim} dimensions, "
@@ -225,17 +222,6 @@ class Plan:
             f"mechanism: {type(self.protocol).__name__}; pool {self.pool[:16]}…; plan {self.digest[:16]}…",
         ]
         return "\n".join(lines)
-
-    def _insiders(self) -> list[str]:
-        """What holds against a silo that reads the release and takes its own noise away."""
-        if not isinstance(self.protocol, DistributedLaplace):
-            return []
-        if self.colluding:
-            return [f"the same epsilon holds against any {self.colluding} of the silos that read the release"]
-        if self.threshold < 2:
-            return []
-        insider = self.charges * self.protocol.realised_epsilon(self.threshold - 1)
-        return [f"against a silo that reads the release and knows its own noise: epsilon {rounded_up(insider)}"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

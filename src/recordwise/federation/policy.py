@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recordwise.errors import InvalidInput, ProtocolFault, count, whole
 from recordwise.federation.plan import Plan
-from recordwise.privacy.guarantee import Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Neighbours, Trust, exact, members
 from recordwise.protocols.shuffle import ShuffleSingle
 
 
@@ -47,6 +47,7 @@ class Policy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         object.__setattr__(self, "delta", exact(self.delta))
+        members(self, neighbours=Neighbours, trust=Trust)
         whole(min_participants=self.min_participants)
         count(colluding=self.colluding)
 

@@ -114,7 +114,7 @@ class ShufflerNode:
                 f"a batch must hold messages of at least {protocol.senders:,} senders besides those of the "
                 f"{plan.colluding} largest silos, got {sum(hidden):,}"
             )
-        shuffler = Shuffler(senders=protocol.senders, sealed_size=size)
+        shuffler = Shuffler(senders=protocol.fewest, sealed_size=size)
         for name, sealed in parts.items():
             for place, one in enumerate(sealed):
                 # A sender is a record: its silo and its place there.

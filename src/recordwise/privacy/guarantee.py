@@ -76,6 +76,15 @@ def one_of(kind: type[Choice], **values: str) -> Choice:
         raise InvalidInput(f"{name} must be one of {choices}, got {value!r}") from error
 
 
+def members(value: object, **kinds: type[StrEnum]) -> None:
+    """Make the named fields of a frozen value members of their kinds, however they were spelled.
+
+    Every value type does this once, when it is made: behind it a field is a member and `is` may be asked of it.
+    """
+    for name, kind in kinds.items():
+        object.__setattr__(value, name, one_of(kind, **{name: getattr(value, name)}))
+
+
 def rounded_up(value: Fraction) -> str:
     """Four digits, never less than the value: what has been or would be spent."""
     return _four_digits(value, decimal.ROUND_CEILING)
@@ -99,7 +108,10 @@ class Guarantee:
     Attributes:
       epsilon: Bound on the log-ratio of the probabilities of any outcome under two neighbouring data sets.
       delta: Zero for pure differential privacy.
-      honest_parties: How many senders must have added their noise as agreed; None where nobody else is relied on.
+      honest_parties: How many senders must have added their noise as agreed, and told nobody; None where nobody else is
+        relied on.
+      insider_epsilon: The epsilon that holds against one of the senders, who reads the release and takes the own noise
+        away. None where nobody else is relied on, and where no such reader is counted.
       private: False when the noise was replayable (seeded), in which case nothing at all is promised.
     """
 
@@ -109,20 +121,22 @@ class Guarantee:
     trust: Trust = Trust.CENTRAL
     unit: Unit = Unit.RECORD
     honest_parties: int | None = None
+    insider_epsilon: Fraction | None = None
     private: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
-        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
-        object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
-        object.__setattr__(self, "unit", one_of(Unit, unit=self.unit))
+        members(self, neighbours=Neighbours, trust=Trust, unit=Unit)
         positive(epsilon=self.epsilon)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
         if self.honest_parties is not None:
             whole(honest_parties=self.honest_parties)
             object.__setattr__(self, "honest_parties", int(self.honest_parties))
+        if self.insider_epsilon is not None:
+            object.__setattr__(self, "insider_epsilon", exact(self.insider_epsilon, "insider_epsilon"))
+            positive(insider_epsilon=self.insider_epsilon)
         object.__setattr__(self, "private", bool(self.private))
 
     @property
@@ -131,7 +145,7 @@ class Guarantee:
 
     def to_json(self) -> dict[str, Any]:
         """A plain record of the guarantee: `Guarantee(**record)` is the guarantee again."""
-        plain = {name: str(value) for name, value in vars(self).items()}
+        plain = {name: None if value is None else str(value) for name, value in vars(self).items()}
         return plain | {"honest_parties": self.honest_parties, "private": self.private}
 
     def __add__(self, other: Guarantee) -> Guarantee:
@@ -151,13 +165,15 @@ class Guarantee:
             epsilon=self.epsilon + other.epsilon,
             delta=self.delta + other.delta,
             honest_parties=max(assumed, default=None),
+            insider_epsilon=_both(self.insider_epsilon, other.insider_epsilon),
             private=self.private and other.private,
         )
 
     def repeated(self, times: int) -> Guarantee:
         """What `times` such releases about the same records promise together."""
         whole(times=times)
-        return replace(self, epsilon=times * self.epsilon, delta=times * self.delta)
+        insider = None if self.insider_epsilon is None else times * self.insider_epsilon
+        return replace(self, epsilon=times * self.epsilon, delta=times * self.delta, insider_epsilon=insider)
 
     def __str__(self) -> str:
         if not self.private:
@@ -179,6 +195,24 @@ class Guarantee:
         }[self.trust]
         if self.honest_parties is not None:
             parties = "one party is" if self.honest_parties == 1 else f"{self.honest_parties:,} parties are"
-            keeper += f"; at least {parties} assumed to add noise honestly"
+            keeper += f"; at least {parties} assumed to add noise honestly and to keep it secret{self._insiders()}"
         kind = "Pure" if self.is_pure else "Approximate"
         return f"{kind} differential privacy, {self.trust} trust: {change} {effect} ({keeper})."
+
+    def _insiders(self) -> str:
+        """What the sentence says about a sender who reads the release."""
+        if self.insider_epsilon is None:
+            if self.honest_parties == 1:
+                return ", and that one could take all noise away"
+            return "; a sender who reads the release, and knows the own noise, is not counted"
+        if self.insider_epsilon <= self.epsilon:
+            return "; it holds against a reader who added noise, too"
+        return (
+            f"; against a reader who added noise, and takes it away, only a factor of at most "
+            f"e^{rounded_up(self.insider_epsilon)} holds"
+        )
+
+
+def _both(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """The sum, where both are known: what is unknown for one release is unknown for two."""
+    return None if one is None or other is None else one + other

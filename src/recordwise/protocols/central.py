@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recordwise.errors import InvalidInput, ProtocolFault, positive, probability
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise, exponential_matching, permute_and_flip
 from recordwise.privacy.noise.matching import MOST_CLASSES
 from recordwise.protocols.protocol import Protocol, one_query_per_class
@@ -43,6 +43,9 @@ class _Central(Protocol[ExactCounts]):
     ballot: Ballot
     neighbours: Neighbours = Neighbours.REPLACE
 
+    def __post_init__(self) -> None:
+        members(self, neighbours=Neighbours)
+
     def client(self, votes: Votes, noise: Noise) -> ExactCounts:
         if votes.ballot != self.ballot:
             raise ProtocolFault(f"votes were cast on {votes.ballot}, this release is about {self.ballot}")
@@ -64,6 +67,7 @@ class _PureCentral(_Central):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         positive(epsilon=self.epsilon)
 
@@ -182,6 +186,7 @@ class CentralGaussian(_Central):
     delta: Fraction
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "rho", exact(self.rho))
         object.__setattr__(self, "delta", exact(self.delta))
         positive(rho=self.rho)

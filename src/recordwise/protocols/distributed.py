@@ -16,9 +16,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, ProtocolFault, positive, whole
+from recordwise.errors import InvalidInput, ProtocolFault, count, positive, whole
+from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference
 from recordwise.privacy.shares import unit_loss
 from recordwise.protocols.protocol import Protocol
@@ -59,15 +60,18 @@ class DistributedLaplace(Protocol[Share]):
     """Discrete Laplace noise that no one party knows: pure epsilon.
 
     Guarantees:
-      - whoever sees only the sum of at least `survivors` honest parties' shares learns about one record, under
-        `neighbours`, no more than a pure epsilon-DP release: beyond `survivors`, shares only add independent noise;
-      - with exactly `survivors` parties every cell's error is discrete Laplace of scale cells_changed / epsilon;
-      - fewer parties than `survivors` are refused;
+      - whoever sees only the sum, and knows the shares of `colluding` parties in it, learns about one record of the
+        others, under `neighbours`, no more than a pure epsilon-DP release: at least `survivors` honest shares are left,
+        and beyond `survivors` shares only add independent noise;
+      - the honest shares of exactly `survivors` parties are discrete Laplace noise of scale cells_changed / epsilon;
+      - fewer parties than `survivors` + `colluding` are refused;
       - a sum of up to `parties` parties is told apart from any other, but for a probability of `OVERFLOW`.
 
     Attributes:
-      survivors: The guaranteed minimum of honest parties whose shares are in the sum.
+      survivors: The guaranteed minimum of honest parties in the sum, whose shares no reader knows.
       parties: At most so many take part.
+      colluding: So many parties may read the release, or tell their shares to who does. Every party of a published
+        release is such a reader, so one is counted unless told; 0 is for parties that never see it.
       largest_count: No cell's true count, over all parties, exceeds this public number; the number of records will do.
     """
 
@@ -77,15 +81,26 @@ class DistributedLaplace(Protocol[Share]):
     parties: int
     largest_count: int
     neighbours: Neighbours = Neighbours.REPLACE
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
+        members(self, neighbours=Neighbours)
         positive(epsilon=self.epsilon)
         whole(survivors=self.survivors, parties=self.parties, largest_count=self.largest_count)
-        if not self.survivors <= self.parties:
-            raise InvalidInput(f"survivors must be <= the {self.parties} parties, got {self.survivors}")
+        count(colluding=self.colluding)
+        if not self.fewest <= self.parties:
+            raise InvalidInput(
+                f"survivors and colluding must be <= the {self.parties} parties together, got {self.survivors} and "
+                f"{self.colluding}"
+            )
         if self.modulus_bits > MOST_BITS:
             raise InvalidInput(f"counts and noise must fit {MOST_BITS} bits, got {self.modulus_bits}")
+
+    @property
+    def fewest(self) -> int:
+        """With fewer parties than this in the sum nothing is released."""
+        return self.survivors + self.colluding
 
     @property
     def scale(self) -> Fraction:
@@ -110,9 +125,23 @@ class DistributedLaplace(Protocol[Share]):
         return DiscreteLaplaceTally(self.scale, self.ballot.cells_changed(self.neighbours))
 
     @property
+    def insider_event(self) -> Event | None:
+        """One party takes its own share away: an event that costs every changed cell what `privacy.shares` says."""
+        if self.parties == 1:
+            return None  # there is no other party to protect
+        left = max(1, self.fewest - 1)  # a sum of one party is that party's own
+        loss = unit_loss(Fraction(left, self.survivors), self.scale)
+        return DiscreteLaplaceTally(1 / loss, self.ballot.cells_changed(self.neighbours))
+
+    @property
     def guarantee(self) -> Guarantee:
+        insider = self.insider_event
         return Guarantee(
-            epsilon=self.epsilon, neighbours=self.neighbours, trust=Trust.DISTRIBUTED, honest_parties=self.survivors
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            trust=Trust.DISTRIBUTED,
+            honest_parties=self.survivors,
+            insider_epsilon=None if insider is None else total_epsilon([insider]),
         )
 
     def realised_epsilon(self, participants: int) -> Fraction:
@@ -149,14 +178,18 @@ class DistributedLaplace(Protocol[Share]):
         expected = (self.ballot.num_queries, self.ballot.num_classes)
         if total.residues.shape != expected or (total.residues > self._mask).any():
             raise ProtocolFault(f"a sum must hold {expected} residues below 2^{self.modulus_bits}, this one does not")
-        if total.participants < self.survivors:
-            raise ProtocolFault(f"a sum must cover >= {self.survivors} parties, got {total.participants}")
+        if total.participants < self.fewest:
+            raise ProtocolFault(f"a sum must cover >= {self.fewest} parties, got {total.participants}")
         if total.participants > self.parties:
             raise ProtocolFault(f"a sum must cover <= {self.parties} parties, got {total.participants}")
-        half = np.uint64(1) << np.uint64(self.modulus_bits - 1)
-        signed = ((total.residues + half) & self._mask).astype(np.int64) - int(half)
         guarantee = replace(self.guarantee, private=total.private)
-        return Tally(self.ballot, guarantee, signed.astype(np.float64), self.law(total.participants))
+        estimate = self.signed(total.residues).astype(np.float64)
+        return Tally(self.ballot, guarantee, estimate, self.law(total.participants))
+
+    def signed(self, residues: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The whole numbers nearest zero that have these residues modulo 2^b."""
+        half = np.uint64(1) << np.uint64(self.modulus_bits - 1)
+        return ((residues + half) & self._mask).astype(np.int64) - int(half)
 
     def server(self, messages: Iterable[Share], noise: Noise) -> Tally:
         """`release` of the shares' sum; `noise` draws nothing here, but a replayable one marks it as not private."""

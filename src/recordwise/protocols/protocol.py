@@ -35,6 +35,11 @@ class Protocol(ABC, Generic[Message]):
         """What one release does to one record, for the accountant."""
 
     @property
+    def insider_event(self) -> Event | None:
+        """What one release does to one record when a sender reads it and takes the own noise away; None if unknown."""
+        return None
+
+    @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What one release promises on its own."""

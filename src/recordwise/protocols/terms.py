@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from recordwise.errors import InvalidInput, positive, whole
+from recordwise.errors import InvalidInput, count, positive, whole
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTally, Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.choose import choose
@@ -50,7 +50,10 @@ class Terms:
 
     Attributes:
       mechanism: One of MECHANISMS for the trust at hand.
-      parties: Under distributed trust, how many parties hold the records; each adds its share of the noise.
+      parties: Under distributed trust, how many parties hold the records; each adds its share of the noise. A single
+        party makes all the noise and could take it away: it is trusted as an aggregator is under central trust.
+      colluding: Under distributed and shuffle trust, so many of those who add noise may read the release, or tell
+        their noise to who does: it does not count. 0 counts everybody's, and the guarantee says what is left then.
     """
 
     epsilon: Fraction
@@ -60,12 +63,17 @@ class Terms:
     mechanism: str = AUTO
     rounds: int = 1
     parties: int = 1
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
+        members(self, neighbours=Neighbours, trust=Trust)
         positive(epsilon=self.epsilon)
         whole(rounds=self.rounds, parties=self.parties)
+        count(colluding=self.colluding)
+        if self.trust is Trust.DISTRIBUTED and not self.colluding < max(2, self.parties):
+            raise InvalidInput(f"colluding must leave one of {self.parties} parties honest, got {self.colluding}")
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
         allowed = MECHANISMS[self.trust]
@@ -102,15 +110,7 @@ class Terms:
 
     def guarantee(self, protocols: tuple[Protocol[Any], ...]) -> Guarantee:
         """What the releases of all rounds promise together."""
-        each = protocols[0].guarantee
-        return Guarantee(
-            epsilon=total_epsilon([protocol.event for protocol in protocols], self.delta),
-            delta=self.delta,
-            neighbours=self.neighbours,
-            trust=self.trust,
-            unit=each.unit,
-            honest_parties=each.honest_parties,
-        )
+        return promised(protocols, self.delta)
 
     def _central(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
         makers = {
@@ -141,10 +141,12 @@ class Terms:
         return CentralGaussian(ballot=ballot, neighbours=self.neighbours, rho=cells / (2 * sigma2), delta=self.delta)
 
     def _distributed(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
+        honest = self._honest(self.parties)
         return DistributedLaplace(
             ballot=ballot,
             epsilon=self._laplace_epsilon(ballot),
-            survivors=self.parties,
+            survivors=honest,
+            colluding=self.parties - honest,
             parties=self.parties,
             largest_count=num_records,
             neighbours=self.neighbours,
@@ -156,7 +158,9 @@ class Terms:
         return choose(ballot, self._pure_epsilon(), self.mechanism).mechanism
 
     def _shuffle(self, ballot: Ballot, num_records: int) -> Protocol[Any]:
-        share = {"epsilon": self.epsilon / self.rounds, "delta": self.delta / self.rounds, "senders": num_records}
+        honest = self._honest(num_records)
+        share = {"epsilon": self.epsilon / self.rounds, "delta": self.delta / self.rounds, "senders": honest}
+        share["colluding"] = num_records - honest
         multi = ShuffleMulti(ballot=ballot, neighbours=self.neighbours, **share)  # type: ignore[arg-type]
         if self.mechanism == MULTI_MESSAGE:
             return multi
@@ -169,6 +173,10 @@ class Terms:
         if self.mechanism != AUTO or multi.expected_messages > MOST_MESSAGES:
             return single
         return min(single, multi, key=lambda protocol: protocol.noise_std(num_records))
+
+    def _honest(self, senders: int) -> int:
+        """How many of those who add noise are relied on: all but the colluding, and never none."""
+        return max(1, senders - self.colluding)
 
     def _laplace_epsilon(self, ballot: Ballot) -> Fraction:
         cells = ballot.cells_changed(self.neighbours)
@@ -183,3 +191,15 @@ class Terms:
         if self.delta == 0:
             return exactly
         return min(exactly, calibrate(lambda noise: [event(noise)] * self.rounds, self.epsilon, self.delta))
+
+
+def promised(protocols: Sequence[Protocol[Any]], delta: Fraction) -> Guarantee:
+    """What one release of each protocol promises, all together, at `delta`."""
+    insiders = [protocol.insider_event for protocol in protocols]
+    known = [event for event in insiders if event is not None]
+    return replace(
+        protocols[0].guarantee,
+        epsilon=total_epsilon([protocol.event for protocol in protocols], delta),
+        delta=delta,
+        insider_epsilon=total_epsilon(known, delta) if len(known) == len(insiders) else None,
+    )

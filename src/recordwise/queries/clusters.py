@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Floats, Ints, as_vectors
 from recordwise.errors import InvalidInput, whole
+from recordwise.privacy.guarantee import members
 from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
 from recordwise.votes.ballot import NOBODY
@@ -36,6 +37,7 @@ class KMeansQueries:
 
     def __post_init__(self) -> None:
         whole(num_queries=self.num_queries)
+        members(self, metric=Metric)
 
     def ask(self, pool: Floats) -> Queries:
         """The queries of a pool of vectors (m, dim)."""
@@ -87,6 +89,7 @@ class UncertainQueries:
 
     def __post_init__(self) -> None:
         whole(num_queries=self.num_queries)
+        members(self, metric=Metric, uncertainty=Uncertainty)
         if not 0 <= self.focus <= 1:
             raise InvalidInput(f"focus must lie in [0, 1], got {self.focus!r}")
 

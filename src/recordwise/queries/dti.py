@@ -21,6 +21,7 @@ from recordwise.encoders.augment import pixels
 from recordwise.encoders.steps import Batches, Compute, Recorded, fresh_weights
 from recordwise.encoders.training import EVERY, Report, Settings, Training, check_images, silent
 from recordwise.errors import InvalidInput, whole
+from recordwise.privacy.guarantee import one_of
 
 GRID = 4  # control points of the spline along each side
 KERNEL = 5  # side of the morphing kernel
@@ -64,6 +65,8 @@ class Dti(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(prototypes=self.prototypes, width=self.width)
+        ways = tuple((one_of(Transform, transform=way), begins) for way, begins in self.curriculum)
+        object.__setattr__(self, "curriculum", ways)
 
     def ways(self, epoch: int) -> tuple[Transform, ...]:
         """The transformations in use in an epoch."""

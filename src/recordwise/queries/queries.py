@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Ints, as_vectors
 from recordwise.errors import InvalidInput
+from recordwise.privacy.guarantee import members
 from recordwise.votes.ballot import NOBODY
 from recordwise.votes.poll import Metric
 
@@ -31,6 +32,7 @@ class Queries:
 
     def __post_init__(self) -> None:
         as_vectors("queries", self.vectors)
+        members(self, metric=Metric)
         if self.owner.ndim != 1 or not ((self.owner >= NOBODY) & (self.owner < len(self))).all():
             raise InvalidInput(f"owner must name one of the {len(self)} queries, or {NOBODY}, for each pool sample")
         if self.samples is not None and (

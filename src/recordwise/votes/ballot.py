@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, whole
-from recordwise.privacy.guarantee import Neighbours
+from recordwise.privacy.guarantee import Neighbours, one_of
 
 NOBODY = -1  # pads the queries of a record that abstains and the labels of a record that has fewer than r
 
@@ -49,7 +49,7 @@ class Ballot:
 
         It is the L1 sensitivity of the tally and the square of its L2 sensitivity.
         """
-        return neighbours.records_changed * self.cells_per_record
+        return one_of(Neighbours, neighbours=neighbours).records_changed * self.cells_per_record
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
 from recordwise.errors import InvalidInput, whole
+from recordwise.privacy.guarantee import members, one_of
 from recordwise.votes.ballot import NOBODY
 
 PAIR_VALUES = 1 << 20  # coordinates of (record, query) pairs compared at a time: 8 MiB
@@ -60,6 +61,9 @@ class Poll:
     metric: Metric
     limit: float
 
+    def __post_init__(self) -> None:
+        members(self, metric=Metric)
+
     @classmethod
     def open(
         cls, queries: object, votes_per_record: int, metric: Metric, max_distance: float | None, prices: object | None
@@ -70,10 +74,7 @@ class Poll:
         whole(dim=dim, k=votes_per_record)
         if votes_per_record > num_queries:
             raise InvalidInput(f"k must be <= the {num_queries} queries, got {votes_per_record}")
-        try:
-            metric = Metric(metric)
-        except ValueError:
-            raise InvalidInput(f"metric must be one of {[str(m) for m in Metric]}, got {metric!r}") from None
+        metric = one_of(Metric, metric=metric)
         if metric is Metric.COSINE:
             if not asked.any(axis=1).all():
                 zero = int(np.flatnonzero(~asked.any(axis=1))[0])

@@ -218,3 +218,15 @@ def test_bad_parameters_are_one_line() -> None:
         protocol().client(one_record(other), SystemNoise())
     none = Votes(BALLOT, np.empty((0, 1), np.int32), np.empty((0, 1), np.int32))
     assert protocol().client(none, SystemNoise()).senders == 0
+
+
+def test_a_sender_who_reads_is_not_relied_on() -> None:
+    asked = protocol(senders=4, colluding=1)
+    with pytest.raises(ProtocolFault, match="at least 5 senders, got 4"):
+        asked.server([asked.client(abstention(BALLOT), SystemNoise()) for _ in range(4)], SystemNoise())
+    tally = asked.server([asked.client(abstention(BALLOT), SystemNoise()) for _ in range(5)], SystemNoise())
+    assert tally.guarantee.insider_epsilon == asked.epsilon
+    assert tally.law == asked.law(5)
+    # Without the reader's part of the noise, the four others' is the discrete Laplace noise of the promise.
+    assert isinstance(asked.law(4), DiscreteLaplace)
+    assert protocol().guarantee.insider_epsilon is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,10 @@ from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import Answers, Collision
 from recordwise.protocols.local.parameters import MECHANISMS
+from recordwise.protocols.local.unary_encoding import UnaryEncoding
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.shuffle.single import amplifiable
+from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -157,3 +160,30 @@ def test_bad_parameters_are_one_line() -> None:
         with pytest.raises(InvalidInput) as error:
             protocol(**changes)
         assert "\n" not in str(error.value)
+
+
+def test_a_sender_who_reads_takes_the_own_message_away_unless_it_is_counted() -> None:
+    """Records planned for: 60, of which one is the reader's. The other 59 must hide each other."""
+    wary = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust=Trust.SHUFFLE, mechanism="unary-encoding")
+    (counted,) = wary.protocols(BALLOT, 60)
+    (trusting,) = replace(wary, colluding=0).protocols(BALLOT, 60)
+    assert isinstance(counted, ShuffleSingle) and isinstance(trusting, ShuffleSingle)
+    assert (counted.senders, counted.fewest) == (59, 60)
+    tells = amplifiable(UnaryEncoding, BALLOT)
+
+    def left(asked: ShuffleSingle, senders: int) -> float:
+        return tells(float(asked.epsilon0)).clones.delta_above(1.0, senders=senders, left_out=1e-9)
+
+    assert left(counted, 59) <= 1e-3
+    assert left(trusting, 60) <= 1e-3 < left(trusting, 59)
+    assert counted.guarantee.insider_epsilon == 1
+    assert "it holds against a reader who added noise, too" in str(wary.guarantee((counted,)))
+    assert "a sender who reads the release, and knows the own noise, is not counted" in str(trusting.guarantee)
+    with pytest.raises(ProtocolFault, match="at least 60 senders, got 59"):
+        counted.server([counted.client(votes(59), SystemNoise())], SystemNoise())
+    assert counted.server([counted.client(votes(60), SystemNoise())], SystemNoise()).guarantee.private
+
+
+def test_one_sender_alone_is_hidden_by_nobody() -> None:
+    tells = amplifiable(Collision, BALLOT)(1.0).clones
+    assert tells.epsilon(1e-6, senders=1).lower == pytest.approx(1, abs=1e-4), "the record's own message is counted"

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from recordwise.errors import InvalidInput, positive
 from recordwise.privacy.events import Event
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact, one_of
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact, members
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +31,7 @@ class Budget:
         check_name(budget=self.name)
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", exact(self.delta, "delta"))
-        object.__setattr__(self, "neighbours", one_of(Neighbours, neighbours=self.neighbours))
-        object.__setattr__(self, "unit", one_of(Unit, unit=self.unit))
-        object.__setattr__(self, "trust", one_of(Trust, trust=self.trust))
+        members(self, neighbours=Neighbours, unit=Unit, trust=Trust)
         positive(epsilon=self.epsilon)
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -150,6 +151,13 @@ class Ledger:
         """The terms of a budget."""
         with self._store.reading() as connection:
             return self._budget(connection, name)
+
+    def identity(self, name: str) -> str:
+        """What tells a budget from every other, in whatever ledger, and stays with it wherever its ledger is moved."""
+        with self._store.reading() as connection:
+            self._budget(connection, name)
+            opened = connection.scalar(sa.select(budgets.c.opened).where(budgets.c.name == name))
+        return hashlib.sha256(f"{opened} {name}".encode()).hexdigest()
 
     def spent(self, budget: str) -> Fraction:
         """The epsilon that a budget's releases cost together, at the budget's delta."""

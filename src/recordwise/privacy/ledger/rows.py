@@ -19,7 +19,9 @@ from recordwise.privacy.ledger.entries import Budget, Entry
 
 
 def of_budget(budget: Budget) -> dict[str, Any]:
-    return {name: str(value) for name, value in vars(budget).items()} | {"opened": _now()}
+    # To the microsecond: no two budgets of one name are opened at the same one, so it tells them apart.
+    opened = datetime.now(UTC).isoformat(timespec="microseconds")
+    return {name: str(value) for name, value in vars(budget).items()} | {"opened": opened}
 
 
 def of_release(

@@ -16,10 +16,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, ProtocolFault, positive, probability, whole
+from recordwise.errors import InvalidInput, ProtocolFault, count, positive, probability, whole
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.flood import Flood, calibrate_flood
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
 from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
 from recordwise.protocols.protocol import Protocol
 from recordwise.tally import Tally
@@ -53,15 +53,17 @@ class ShuffleMulti(Protocol[Increments]):
 
     Guarantees:
       - the shuffled batch of at least `senders` honest senders is (epsilon, delta)-DP for one record under
-        `neighbours`: epsilon and delta are split evenly over the cells that a neighbour changes;
+        `neighbours`: epsilon and delta are split evenly over the cells that a neighbour changes; it stays so for a
+        reader who knows what `colluding` more senders sent and takes it away;
       - with exactly `senders` senders, every cell's error is discrete Laplace of scale
         cells_changed / ((1 - flood_share)·epsilon); more senders only add noise;
-      - fewer than `senders` are refused.
+      - fewer than `senders` + `colluding` are refused.
 
     The number of senders is public. A sender is a record: one that abstains, or was removed, still sends its noise.
 
     Attributes:
-      senders: How many honest senders the noise is planned for.
+      senders: How many honest senders the noise is planned for, whose messages no reader knows.
+      colluding: What so many more senders sent may be known to the reader: 1 for a sender who reads.
       flood_share: The part of epsilon spent on hiding the numbers of messages: less means less error and more messages.
     """
 
@@ -71,15 +73,23 @@ class ShuffleMulti(Protocol[Increments]):
     senders: int
     flood_share: Fraction = Fraction(1, 10)
     neighbours: Neighbours = Neighbours.REPLACE
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "flood_share"):
             object.__setattr__(self, name, exact(getattr(self, name)))
+        members(self, neighbours=Neighbours)
         positive(epsilon=self.epsilon)
         probability(delta=self.delta, flood_share=self.flood_share)
         whole(senders=self.senders)
+        count(colluding=self.colluding)
         if not 2 * self.ballot.num_cells <= 2**32:
             raise InvalidInput(f"cells must be <= 2^31 to fit a message, got {self.ballot.num_cells:,}")
+
+    @property
+    def fewest(self) -> int:
+        """With fewer senders than this nothing is released."""
+        return self.senders + self.colluding
 
     @property
     def _noise_epsilon(self) -> Fraction:
@@ -110,6 +120,10 @@ class ShuffleMulti(Protocol[Increments]):
         return Approximate(self.epsilon, self.delta)
 
     @property
+    def insider_event(self) -> Event | None:
+        return self.event if self.colluding else None
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
             epsilon=self.epsilon,
@@ -117,6 +131,7 @@ class ShuffleMulti(Protocol[Increments]):
             neighbours=self.neighbours,
             trust=Trust.SHUFFLE,
             honest_parties=self.senders,
+            insider_epsilon=self.epsilon if self.colluding else None,
         )
 
     def noise_std(self, num_records: int) -> float:
@@ -180,8 +195,8 @@ class ShuffleMulti(Protocol[Increments]):
         )
 
     def _planned(self, batch: Increments) -> Increments:
-        if batch.senders < self.senders:
-            raise ProtocolFault(f"a batch must come from at least {self.senders:,} senders, got {batch.senders:,}")
+        if batch.senders < self.fewest:
+            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {batch.senders:,}")
         return batch
 
     def _checked(self, codes: NDArray[np.uint32]) -> NDArray[np.uint32]:

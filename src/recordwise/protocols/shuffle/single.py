@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from recordwise.errors import InvalidInput, ProtocolFault, positive, probability, whole
+from recordwise.errors import InvalidInput, ProtocolFault, count, positive, probability, whole
 from recordwise.privacy.amplification import LocalMechanism as Amplifiable
 from recordwise.privacy.amplification import largest_epsilon0
 from recordwise.privacy.amplification.clones import LEFT_OUT
@@ -45,14 +45,16 @@ class ShuffleSingle(Protocol[Answers]):
     """One small message per record, anonymous in a crowd.
 
     Guarantees:
-      - the shuffled batch of at least `senders` honest senders is (epsilon, delta)-DP for one record that is replaced,
-        by the variation-ratio accountant for the mechanism at hand; each message is epsilon0-DP on its own, even
-        towards a shuffler that colludes with the server;
-      - fewer than `senders` messages are refused, and so are messages that carry an identity.
+      - the shuffled batch of at least `senders` honest senders, the record's own among them, is (epsilon, delta)-DP for
+        one record that is replaced, by the variation-ratio accountant for the mechanism at hand; it stays so for a
+        reader who knows `colluding` more messages of the batch and takes them away, as one's own message;
+      - each message is epsilon0-DP on its own, even towards a shuffler that colludes with the server;
+      - fewer than `senders` + `colluding` messages are refused, and so are messages that carry an identity.
 
     Attributes:
-      senders: How many honest senders are planned for; a sender is a record.
+      senders: How many honest senders are planned for, whose messages no reader knows; a sender is a record.
       mechanism: A local mechanism's name, or "auto" for the least variance each can have after amplification.
+      colluding: So many more messages may be known to the reader: 1 for a sender who reads, all of a silo's for a silo.
     """
 
     ballot: Ballot
@@ -60,6 +62,7 @@ class ShuffleSingle(Protocol[Answers]):
     delta: Fraction
     senders: int
     mechanism: str = AUTO
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
@@ -67,8 +70,14 @@ class ShuffleSingle(Protocol[Answers]):
         positive(epsilon=self.epsilon)
         probability(delta=self.delta)
         whole(senders=self.senders)
+        count(colluding=self.colluding)
         if self.mechanism not in (AUTO, *MECHANISMS):
             raise InvalidInput(f"mechanism must be one of {[AUTO, *MECHANISMS]}, got {self.mechanism!r}")
+
+    @property
+    def fewest(self) -> int:
+        """With fewer messages than this nothing is released."""
+        return self.senders + self.colluding
 
     @cached_property
     def local(self) -> LocalMechanism:
@@ -89,6 +98,10 @@ class ShuffleSingle(Protocol[Answers]):
         return Approximate(self.epsilon, self.delta)
 
     @property
+    def insider_event(self) -> Event | None:
+        return self.event if self.colluding else None
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
             epsilon=self.epsilon,
@@ -96,6 +109,7 @@ class ShuffleSingle(Protocol[Answers]):
             neighbours=Neighbours.REPLACE,
             trust=Trust.SHUFFLE,
             honest_parties=self.senders,
+            insider_epsilon=self.epsilon if self.colluding else None,
         )
 
     def law(self, num_senders: int) -> SumOfEstimates:
@@ -117,8 +131,8 @@ class ShuffleSingle(Protocol[Answers]):
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {wrong.bodies.shape[1]}")
         bodies = np.concatenate([answers.bodies for answers in every]) if every else np.empty((0, size), np.uint8)
-        if len(bodies) < self.senders:
-            raise ProtocolFault(f"a batch must come from at least {self.senders:,} senders, got {len(bodies):,}")
+        if len(bodies) < self.fewest:
+            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {len(bodies):,}")
         private = noise.private and all(answers.private for answers in every)
         return Answers(bodies[permutation(len(bodies), noise)], private=private)
 
