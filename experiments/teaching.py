@@ -185,7 +185,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                     bed.pool, [Asked(release=release, owner=owner, graph=graph, num_records=len(votes))]
                 )
                 new.append(measured(learnt.student.predict_proba(bed.test), bed))
-                label_accuracy.append(round(float((learnt.chances.argmax(axis=1) == bed.pool_labels).mean()), 4))
+                label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == bed.pool_labels).mean()), 4))
                 facts.append({"penalty": learnt.penalty, "voting": round(learnt.voters[0].voting, 2)})
             yield result_row(
                 Setting(s=s, epsilon=epsilon),

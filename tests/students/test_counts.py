@@ -194,7 +194,7 @@ def test_estimates_under_local_trust_teach_too() -> None:
 def test_as_many_queries_as_classes_leave_none_to_hold_out() -> None:
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=4)])
     assert learnt.explained is None and learnt.penalty is None
-    assert np.allclose(learnt.chances.sum(axis=1), 1, atol=1e-4)
+    assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
 
 
 def test_the_same_release_gives_the_same_student() -> None:
@@ -269,7 +269,9 @@ def test_a_network_on_top_learns_what_no_line_can() -> None:
 
 def test_any_other_student_learns_the_chances_of_the_pool() -> None:
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
-    other = teach(student_from({"name": "mlp", "epochs": 5}, seed=0), WORLD.pool, learnt.chances.astype(np.float64))
+    other = teach(
+        student_from({"name": "mlp", "epochs": 5}, seed=0), WORLD.pool, learnt.probabilities.astype(np.float64)
+    )
     assert float(other.score(WORLD.test, WORLD.test_labels)) > right(learnt, WORLD) - 0.03
 
 
@@ -285,4 +287,4 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
     learnt = learn_from_counts(pool, [Asked(release=release, owner=owner)])
     chances = learnt.student.predict_proba(pool)
     assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
-    assert np.allclose(learnt.chances.sum(axis=1), 1, atol=1e-4)
+    assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)

@@ -65,7 +65,7 @@ class Learnt:
 
     Attributes:
       student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn.
-      chances: (m, C) the probability of each class for each pool sample, by the student and the release together: what
+      probabilities: (m, C) the probability of each class for each pool sample, by the student and the release together: what
         to teach any other student (`teach`).
       voters: How many records vote at each query, one for each release.
       separation: Whether the classes lie apart, one for each release.
@@ -76,7 +76,7 @@ class Learnt:
     """
 
     student: TableStudent
-    chances: Singles
+    probabilities: Singles
     voters: tuple[Voters, ...]
     separation: tuple[Separation, ...]
     explained: float | None
@@ -172,7 +172,7 @@ def learn_from_counts(
     chances = tilted(softmax(logits), tables)
     return Learnt(
         student=TableStudent(coefficients, scaler, _shift(class_weight, chances), net),
-        chances=chances,
+        probabilities=chances,
         voters=who,
         separation=tuple(separation(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
         explained=None if choice is None else choice.explained,
