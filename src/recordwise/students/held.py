@@ -1,0 +1,315 @@
+"""A network that answers to the released counts.
+
+Labels tell a network one class per query. The tally tells it how many of a query's images are something else, though not
+which. Here a slowly following teacher answers for the whole pool; its answers are calibrated and aligned to the tally
+under the known law of the noise (`shares`); and the network learns, on strongly changed images, the aligned answers that
+are sure enough (FixMatch, Sohn et al. 2020; thresholds for each class as in FlexMatch, Zhang et al. 2021). In every
+batch some images that were sure from the start are only weakly changed; they are taken from all queries alike, at random
+among the sure ones, so that borders are taught as well as centres.
+
+Training on a release is post-processing: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from recordwise.encoders.augment import Augment
+from recordwise.encoders.schedules import warmed_up
+from recordwise.encoders.self_supervised import features_of
+from recordwise.encoders.steps import Average, Batches, Compute, Recorded
+from recordwise.encoders.training import (
+    EVERY,
+    MomentumSettings,
+    Report,
+    Training,
+    check_images,
+    check_numbers,
+    check_rows,
+    silent,
+)
+from recordwise.errors import InvalidInput, probability, shown, whole
+from recordwise.labels import decode
+from recordwise.streams import stream
+from recordwise.students.shares import Table, held, shares_of
+from recordwise.tally import Tally
+
+WEAK_VIEW = Augment(flip=0.5, shift=0.125)
+STRONG_VIEW = Augment(
+    flip=0.5, rotate=30, shear=0.3, zoom=0.2, shift=0.2, geometry=0.5,
+    brightness=0.6, contrast=0.6, saturation=0.6, hue=0.1, jitter=0.8,
+    gray=0.1, invert=0.05, solarize=0.15, posterize=0.15, cutout=16,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldToCounts(MomentumSettings):
+    """Settings of a network that is held to counts.
+
+    Attributes:
+      epochs: Passes over the pool.
+      batch: Images per step whose labels are the teacher's.
+      labelled_batch: Images per step of those that were sure from the start, weakly changed.
+      labelled: The share of each query's images that may be among them.
+      sure: An aligned answer counts from this probability on; for a class that fewer images are sure of, from less.
+      leniency: How much less at most, as a share of `sure`.
+      first_epochs: Until then the first answers teach, in place of the teacher's.
+      ask_every: Epochs from one time that the teacher is asked to the next.
+      warm_up: Share of the run in which the learning rate rises.
+      keep: The share of itself that the teacher keeps at every step.
+      mirror: The teacher's answer is the mean of those to an image and to its mirror image. Never for digits.
+    """
+
+    epochs: int = 300
+    batch: int = 448
+    labelled_batch: int = 64
+    labelled: float = 0.5
+    rate: float = 0.03
+    sure: float = 0.95
+    leniency: float = 0.25
+    first_epochs: int = 10
+    ask_every: int = 3
+    warm_up: float = 0.01
+    keep: float = 0.999
+    mirror: bool = True
+    strong: Augment = field(default=STRONG_VIEW)
+    weak: Augment = field(default=WEAK_VIEW)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(labelled_batch=self.labelled_batch, first_epochs=self.first_epochs, ask_every=self.ask_every)
+        probability(labelled=self.labelled, sure=self.sure, leniency=self.leniency, warm_up=self.warm_up, keep=self.keep)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counted:
+    """A tally, and the query that each pool image belongs to.
+
+    Attributes:
+      owner: (n,) queries.
+      records: How many records voted.
+      graph: (s, s) from `neighbour_graph`, for the first labels; None leaves the neighbours out.
+    """
+
+    owner: ArrayLike
+    tally: Tally
+    records: int
+    graph: NDArray[np.float64] | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(s,) how many pool images belong to each query."""
+        return np.bincount(np.asarray(self.owner), minlength=len(self.tally.estimate))
+
+    def chances(self) -> NDArray[np.float64]:
+        """(n, C) the soft label of each image's query."""
+        soft = decode(self.tally, sizes=self.sizes, graph=self.graph, num_records=self.records).soft
+        return np.asarray(soft[np.asarray(self.owner)])
+
+
+def hold_to_counts(
+    network: nn.Module,
+    images: Tensor,
+    counted: Sequence[Counted],
+    settings: HeldToCounts,
+    *,
+    first: Tensor | None = None,
+    seed: int,
+    compute: Compute,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = EVERY,
+    progress: Report = silent,
+) -> nn.Module:
+    """The teacher after the last epoch, in evaluation mode. `network` should start from self-supervised weights.
+
+    Goes on from `checkpoint` where that exists.
+
+    Args:
+      images: (n, channels, height, width) uint8 on `compute.device`.
+      counted: One release or several, each with its own queries. None where a release has no counts: the network then
+        learns from `first` and itself.
+      first: (n, C) probabilities to begin with, such as a linear student's; the decoded soft labels if None.
+      progress: Called with each epoch's number and the share of images whose label counted.
+    """
+    check_images(images)
+    tables = [_table(one, images) for one in counted]
+    begun = _first(first, counted, images)
+    learner = compute.ready(network).train()
+    average = Average(learner, settings.keep)
+    teacher = average.network.eval()
+    run, ask = compute.fused(learner), compute.fused(teacher)
+    generator = compute.generator(seed)
+    parameters = list(learner.parameters())
+    descent = settings.descent(parameters, nesterov=True)
+    answers = held(begun.clamp(min=1e-9).log(), tables)
+    labels, weights = pseudo_labels(answers, settings)
+    everywhere = tables[0].owner if tables else torch.zeros_like(labels)
+    known = choose_labelled(answers, everywhere, settings, seed=seed)
+    with_label = Batches(known, settings.labelled_batch, generator)
+    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    counting = torch.zeros((), device=images.device)
+
+    def step() -> None:
+        taught, untaught = with_label.next(), every.next()
+        views = (settings.weak(images[taught], generator), settings.strong(images[untaught], generator))
+        wanted = torch.cat([labels[taught], labels[untaught]])
+        counts = torch.cat([weights[taught] / len(taught), weights[untaught] / len(untaught)])
+        with compute.mixed():
+            logits = run(torch.cat(views))
+        loss = (functional.cross_entropy(logits.float(), wanted, reduction="none") * counts).sum()
+        descent.update(torch.autograd.grad(loss, parameters))
+        average.follow()
+        counting.add_(weights[untaught].mean())
+
+    recorded, steps = Recorded(step, compute, generator), len(every)
+
+    def one_epoch(epoch: int) -> float:
+        if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
+            logits = features_of(ask, images, compute, mirror=settings.mirror)  # type: ignore[arg-type]
+            for mine, new in zip((labels, weights), pseudo_labels(held(logits, tables), settings), strict=True):
+                mine.copy_(new)  # in place: a recorded step knows them by their addresses
+        counting.zero_()
+        every.shuffle()
+        with_label.shuffle()
+        for batch in range(steps):
+            if batch and batch % len(with_label) == 0:
+                with_label.shuffle()
+            descent.rate.fill_(settings.rate * warmed_up((epoch + (batch + 1) / steps) / settings.epochs, settings.warm_up))
+            recorded()
+        return float(counting) / steps
+
+    training = Training(
+        one_epoch,
+        {"learner": learner, "teacher": average, "descent": descent, "generator": generator,
+         "labels": labels, "weights": weights},
+        settings=settings,
+        seed=seed,
+        compute=compute,
+        inputs={"network": network, "images": images, "first": begun,
+                **{f"owner {i}": table.owner for i, table in enumerate(tables)},
+                **{f"tally {i}": torch.as_tensor(one.tally.estimate) for i, one in enumerate(counted)}},
+    )  # fmt: skip
+    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    return teacher
+
+
+def pseudo_labels(answers: Tensor, settings: HeldToCounts) -> tuple[Tensor, Tensor]:
+    """(n,) the likeliest class of each image, and one or zero: whether that is sure enough to be taught.
+
+    A class needs `sure` if no other has reached that for a larger part of its images; the smaller its part is beside
+    the largest, the less it needs, down to `sure` less its share `leniency`.
+    """
+    confidence, label = answers.max(1)
+    reached = torch.bincount(label[confidence >= settings.sure], minlength=answers.shape[1]) / answers.sum(0)
+    behind = 1 - reached / reached.max().clamp(min=1e-9)
+    needed = settings.sure * (1 - settings.leniency * behind)
+    return label, (confidence >= needed[label]).float()
+
+
+def choose_labelled(answers: Tensor, owner: Tensor, settings: HeldToCounts, *, seed: int) -> Tensor:
+    """The images that are taught in every batch: a share of every query's, at random among those that are sure enough.
+
+    A class without any is taught from the image that is likeliest of it.
+    """
+    label, counts = (part.cpu().numpy() for part in pseudo_labels(answers, settings))
+    belongs = owner.cpu().numpy()
+    order = stream(seed, "labelled").permutation(len(belongs))
+    order = order[counts[order] > 0]
+    order = order[np.argsort(belongs[order], kind="stable")]
+    begins = np.searchsorted(belongs[order], belongs[order])  # where the query of each one begins
+    quota = np.ceil(settings.labelled * np.bincount(belongs))[belongs[order]]
+    chosen = set(order[np.arange(len(order)) - begins < quota].tolist())
+    missing = set(range(answers.shape[1])) - set(label[list(chosen)].tolist())
+    chosen |= {int(answers[:, one].argmax()) for one in missing}
+    return torch.tensor(sorted(chosen), device=answers.device)
+
+
+class CountsNetwork:
+    """A network held to counts, as a classifier of images in plain arrays.
+
+    Args:
+      network: Gives (n, C) logits of images (n, channels, height, width) in [0, 1]; trained on from its weights.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        settings: HeldToCounts | None = None,
+        *,
+        compute: Compute | None = None,
+        seed: int = 0,
+        checkpoint: str | Path | None = None,
+        progress: Report = silent,
+    ) -> None:
+        self.network, self.settings = network, settings or HeldToCounts()
+        self.compute, self.seed = compute or Compute(), seed
+        self.checkpoint, self.progress = checkpoint, progress
+
+    def fit(
+        self, images: NDArray[np.uint8], counted: Counted | Sequence[Counted], first: ArrayLike | None = None
+    ) -> Self:
+        """Learn the pool's images, (n, height, width) or (n, height, width, channels) bytes, from releases about them."""
+        self.network_ = hold_to_counts(
+            copy.deepcopy(self.network),
+            self.compute.images(images),
+            [counted] if isinstance(counted, Counted) else counted,
+            self.settings,
+            first=None if first is None else torch.as_tensor(np.asarray(first), device=self.compute.device),
+            seed=self.seed,
+            compute=self.compute,
+            checkpoint=self.checkpoint,
+            progress=self.progress,
+        )
+        self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
+        return self
+
+    def predict_proba(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """(n, C) probabilities."""
+        return averaged([self.network_], images, compute=self.compute, mirror=self.settings.mirror)
+
+    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return self.predict_proba(images).argmax(axis=1)
+
+
+def averaged(
+    networks: Sequence[nn.Module], images: NDArray[np.uint8], *, compute: Compute, mirror: bool
+) -> NDArray[np.float64]:
+    """(n, C) the mean probabilities of several networks: an ensemble's answer."""
+    pixels = compute.images(images)
+    each = [features_of(network, pixels, compute, mirror=mirror).double().softmax(1) for network in networks]
+    answer: NDArray[np.float64] = torch.stack(each).mean(0).cpu().numpy()
+    return answer
+
+
+def _table(one: Counted, images: Tensor) -> Table:
+    owner = torch.as_tensor(np.asarray(one.owner), device=images.device)
+    check_numbers(images, below=len(one.tally.estimate), dims=1, owner=owner)
+    return Table(owner.long(), shares_of(one.tally, one.sizes, records=one.records, device=images.device))
+
+
+def _first(first: Tensor | None, counted: Sequence[Counted], images: Tensor) -> Tensor:
+    """The probabilities to begin with: those given, or what the decoded releases say together."""
+    if first is None and not counted:
+        raise InvalidInput("a network is taught by releases in counted or by first, got neither")
+    known = {one.tally.estimate.shape[1] for one in counted}
+    if first is not None:
+        check_rows(images, dims=2, first=first)
+        if not bool(((first >= 0) & (first <= 1)).all()):
+            raise InvalidInput(f"first must be probabilities, got {shown(first)}")
+        known |= {first.shape[1]}
+    if len(known) > 1:
+        raise InvalidInput(f"counted and first must be about the same classes, got {sorted(known)} of them")
+    if first is not None:
+        return first.double()
+    together = sum(np.log(one.chances() + 1e-9) for one in counted)
+    return torch.as_tensor(together, device=images.device).softmax(1)
