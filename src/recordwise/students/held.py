@@ -3,9 +3,9 @@
 Labels tell a network one class per query. The tally tells it how many of a query's images are something else, though not
 which. Here a slowly following teacher answers for the whole pool; its answers are calibrated and aligned to the tally
 under the known law of the noise (`shares`); and the network learns, on strongly changed images, the aligned answers that
-are sure enough (FixMatch, Sohn et al. 2020; thresholds for each class as in FlexMatch, Zhang et al. 2021). In every
-batch some images that were sure from the start are only weakly changed; they are taken from all queries alike, at random
-among the sure ones, so that borders are taught as well as centres.
+are sure enough (FixMatch, Sohn et al. 2020; a threshold for each class as in FlexMatch, Zhang et al. 2021). It begins
+with the labels that are surest from the start, of every class and at most half of a class in any query, so that borders
+are taught as well as centres; each of them stays until the teacher is sure of another.
 
 Training on a release is post-processing: it costs no privacy.
 """
@@ -60,10 +60,10 @@ class HeldToCounts(MomentumSettings):
       epochs: Passes over the pool.
       batch: Images per step whose labels are the teacher's.
       labelled_batch: Images per step of those that were sure from the start, weakly changed.
-      labelled: The share of each query's images that may be among them.
+      labelled: The share of each class's images that are among them.
       sure: An aligned answer counts from this probability on; for a class that fewer images are sure of, from less.
       leniency: How much less at most, as a share of `sure`.
-      first_epochs: Until then the first answers teach, in place of the teacher's.
+      first_epochs: Until then the first labels alone are taught, before the teacher's.
       ask_every: Epochs from one time that the teacher is asked to the next.
       warm_up: Share of the run in which the learning rate rises.
       keep: The share of itself that the teacher keeps at every step.
@@ -73,12 +73,12 @@ class HeldToCounts(MomentumSettings):
     epochs: int = 300
     batch: int = 448
     labelled_batch: int = 64
-    labelled: float = 0.5
+    labelled: float = 0.2
     rate: float = 0.03
     sure: float = 0.95
     leniency: float = 0.25
     first_epochs: int = 10
-    ask_every: int = 3
+    ask_every: int = 4
     warm_up: float = 0.01
     keep: float = 0.999
     mirror: bool = True
@@ -152,18 +152,18 @@ def hold_to_counts(
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
     answers = held(begun.clamp(min=1e-9).log(), tables)
-    labels, weights = pseudo_labels(answers, settings)
-    everywhere = tables[0].owner if tables else torch.zeros_like(labels)
-    known = choose_labelled(answers, everywhere, settings, seed=seed)
-    with_label = Batches(known, settings.labelled_batch, generator)
+    anchors = answers.argmax(1)
+    known = choose_labelled(answers, tables[0].owner if tables else torch.zeros_like(anchors), settings, seed=seed)
+    labels, weights, anchored = anchors.clone(), known.float(), known.float()
+    with_label = Batches(known.nonzero().flatten(), settings.labelled_batch, generator)
     every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     counting = torch.zeros((), device=images.device)
 
     def step() -> None:
         taught, untaught = with_label.next(), every.next()
         views = (settings.weak(images[taught], generator), settings.strong(images[untaught], generator))
-        wanted = torch.cat([labels[taught], labels[untaught]])
-        counts = torch.cat([weights[taught] / len(taught), weights[untaught] / len(untaught)])
+        wanted = torch.cat([anchors[taught], labels[untaught]])
+        counts = torch.cat([anchored[taught] / len(taught), weights[untaught] / len(untaught)])
         with compute.mixed():
             logits = run(torch.cat(views))
         loss = (functional.cross_entropy(logits.float(), wanted, reduction="none") * counts).sum()
@@ -176,8 +176,10 @@ def hold_to_counts(
     def one_epoch(epoch: int) -> float:
         if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
             logits = features_of(ask, images, compute, mirror=settings.mirror)  # type: ignore[arg-type]
-            for mine, new in zip((labels, weights), pseudo_labels(held(logits, tables), settings), strict=True):
-                mine.copy_(new)  # in place: a recorded step knows them by their addresses
+            label, counts = pseudo_labels(held(logits, tables), settings)
+            labels.copy_(label)  # in place: a recorded step knows tensors by their addresses
+            weights.copy_(counts)
+            anchored.copy_(known & ~((counts > 0) & (label != anchors)))  # a label is given up where the teacher is sure
         counting.zero_()
         every.shuffle()
         with_label.shuffle()
@@ -191,7 +193,7 @@ def hold_to_counts(
     training = Training(
         one_epoch,
         {"learner": learner, "teacher": average, "descent": descent, "generator": generator,
-         "labels": labels, "weights": weights},
+         "labels": labels, "weights": weights, "anchored": anchored},
         settings=settings,
         seed=seed,
         compute=compute,
@@ -217,21 +219,30 @@ def pseudo_labels(answers: Tensor, settings: HeldToCounts) -> tuple[Tensor, Tens
 
 
 def choose_labelled(answers: Tensor, owner: Tensor, settings: HeldToCounts, *, seed: int) -> Tensor:
-    """The images that are taught in every batch: a share of every query's, at random among those that are sure enough.
+    """(n,) whether an image's first label is taught: of each class the surest, but at most half of those in one query.
 
-    A class without any is taught from the image that is likeliest of it.
+    So every class is there, however unsure, and its borders as well as the middle of its purest queries.
     """
-    label, counts = (part.cpu().numpy() for part in pseudo_labels(answers, settings))
-    belongs = owner.cpu().numpy()
-    order = stream(seed, "labelled").permutation(len(belongs))
-    order = order[counts[order] > 0]
-    order = order[np.argsort(belongs[order], kind="stable")]
-    begins = np.searchsorted(belongs[order], belongs[order])  # where the query of each one begins
-    quota = np.ceil(settings.labelled * np.bincount(belongs))[belongs[order]]
-    chosen = set(order[np.arange(len(order)) - begins < quota].tolist())
-    missing = set(range(answers.shape[1])) - set(label[list(chosen)].tolist())
-    chosen |= {int(answers[:, one].argmax()) for one in missing}
-    return torch.tensor(sorted(chosen), device=answers.device)
+    rng = stream(seed, "labelled")
+    confidence, label = (part.cpu().numpy() for part in answers.max(1))
+    belongs = owner.cpu().numpy() * answers.shape[1] + label
+    tie = rng.random(len(label))
+    quota = np.ceil(settings.labelled * answers.sum(0).cpu().numpy())
+    cap = np.ceil(np.bincount(belongs) / 2)
+    free = _rank(belongs, tie, confidence) < cap[belongs]
+    chosen = free & (_rank(label, tie, np.where(free, confidence, -1.0)) < quota[label])
+    for one in set(range(answers.shape[1])) - set(label[chosen].tolist()):
+        chosen[int(answers[:, one].argmax())] = True
+    return torch.from_numpy(chosen).to(answers.device)
+
+
+def _rank(group: NDArray[np.int64], tie: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(n,) how many of an item's group have a larger value; ties are broken by `tie`."""
+    order = np.lexsort((tie, -value, group))
+    begins = np.searchsorted(group[order], group[order])
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - begins
+    return rank
 
 
 class CountsNetwork:
@@ -249,11 +260,12 @@ class CountsNetwork:
         compute: Compute | None = None,
         seed: int = 0,
         checkpoint: str | Path | None = None,
+        checkpoint_every: int = EVERY,
         progress: Report = silent,
     ) -> None:
         self.network, self.settings = network, settings or HeldToCounts()
         self.compute, self.seed = compute or Compute(), seed
-        self.checkpoint, self.progress = checkpoint, progress
+        self.checkpoint, self.checkpoint_every, self.progress = checkpoint, checkpoint_every, progress
 
     def fit(
         self, images: NDArray[np.uint8], counted: Counted | Sequence[Counted], first: ArrayLike | None = None
@@ -268,6 +280,7 @@ class CountsNetwork:
             seed=self.seed,
             compute=self.compute,
             checkpoint=self.checkpoint,
+            checkpoint_every=self.checkpoint_every,
             progress=self.progress,
         )
         self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
