@@ -12,7 +12,7 @@ from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SeededNoise
 from recordwise.privacy.noise.normal import Normal
 from recordwise.protocols.central import CentralLaplace
-from recordwise.students.shares import Table, aligned, calibrated, held, mean_answers, shares_of
+from recordwise.students.shares import Table, aligned, calibrated, class_shares, held, mean_answers, shares_of
 from recordwise.tally import Tally
 from recordwise.votes import Ballot
 
@@ -94,12 +94,19 @@ def test_several_tables_are_all_met():
         np.add.at(counts, (owner, label), 1)
         shares = shares_of(tally(counts, seed=seed), np.bincount(owner), records=3000)
         tables.append(Table(torch.from_numpy(owner), shares))
-    answers = held(torch.zeros(3000, 3), tables)
+    one, both = (held(torch.zeros(3000, 3), some) for some in (tables[1:], tables))
     for table in tables:
-        goal = table.shares.posterior(table.means(answers))
-        torch.testing.assert_close(table.means(answers), goal, atol=0.01, rtol=0)
-    right = [float(answers_[np.arange(3000), label].log().mean()) for answers_ in (held(torch.zeros(3000, 3), tables[1:]), answers)]
-    assert right[1] > right[0]  # the second release told something
+        goal = table.shares.posterior(table.means(both))
+        torch.testing.assert_close(table.means(both), goal, atol=0.01, rtol=0)
+    sure_of_truth = [float(answers[np.arange(3000), label].log().mean()) for answers in (one, both)]
+    assert sure_of_truth[1] > sure_of_truth[0]  # the other release told something, too
+
+
+def test_classes_are_equally_common_unless_the_tally_says_otherwise():
+    even = tally(np.full((50, 4), 10), Fraction(1, 100))
+    np.testing.assert_allclose(class_shares(even, records=2000), 0.25)
+    uneven = np.tile([20, 10, 6, 4], (50, 1))
+    np.testing.assert_allclose(class_shares(tally(uneven), records=2000), [0.5, 0.25, 0.15, 0.1], atol=0.02)
 
 
 @pytest.mark.parametrize(

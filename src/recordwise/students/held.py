@@ -1,11 +1,11 @@
 """A network that answers to the released counts.
 
-Labels tell a network one class per query. The tally tells it how many of a query's images are something else, though not
-which. Here a slowly following teacher answers for the whole pool; its answers are calibrated and aligned to the tally
-under the known law of the noise (`shares`); and the network learns, on strongly changed images, the aligned answers that
-are sure enough (FixMatch, Sohn et al. 2020; a threshold for each class as in FlexMatch, Zhang et al. 2021). It begins
-with the labels that are surest from the start, of every class and at most half of a class in any query, so that borders
-are taught as well as centres; each of them stays until the teacher is sure of another.
+Labels tell a network one class per query. The tally tells it how many of a query's images are something else, though
+not which. Here a slowly following teacher answers for the whole pool; its answers are calibrated and aligned to the
+tally under the known law of the noise (`shares`); and the network learns, on strongly changed images, the aligned
+answers that are sure enough (FixMatch, Sohn et al. 2020; a threshold for each class as in FlexMatch, Zhang et al.
+2021). It begins with the labels that are surest from the start, of every class and at most half of a class in any
+query, so that borders are taught as well as centres; each of them stays until the teacher is sure of another.
 
 Training on a release is post-processing: it costs no privacy.
 """
@@ -41,7 +41,7 @@ from recordwise.encoders.training import (
 from recordwise.errors import InvalidInput, probability, shown, whole
 from recordwise.labels import decode
 from recordwise.streams import stream
-from recordwise.students.shares import Table, held, shares_of
+from recordwise.students.shares import Table, calibrated, held, shares_of
 from recordwise.tally import Tally
 
 WEAK_VIEW = Augment(flip=0.5, shift=0.125)
@@ -88,7 +88,9 @@ class HeldToCounts(MomentumSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(labelled_batch=self.labelled_batch, first_epochs=self.first_epochs, ask_every=self.ask_every)
-        probability(labelled=self.labelled, sure=self.sure, leniency=self.leniency, warm_up=self.warm_up, keep=self.keep)
+        probability(
+            labelled=self.labelled, sure=self.sure, leniency=self.leniency, warm_up=self.warm_up, keep=self.keep
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,7 +140,8 @@ def hold_to_counts(
       images: (n, channels, height, width) uint8 on `compute.device`.
       counted: One release or several, each with its own queries. None where a release has no counts: the network then
         learns from `first` and itself.
-      first: (n, C) probabilities to begin with, such as a linear student's; the decoded soft labels if None.
+      first: (n, C) probabilities to begin with, such as a linear student's on features of several encoders; the decoded
+        soft labels if None. They stay a second opinion: the teacher's answers are multiplied by them.
       progress: Called with each epoch's number and the share of images whose label counted.
     """
     check_images(images)
@@ -151,7 +154,8 @@ def hold_to_counts(
     generator = compute.generator(seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
-    answers = held(begun.clamp(min=1e-9).log(), tables)
+    opinion = begun.clamp(min=1e-9).log()
+    answers = held(opinion, tables)
     anchors = answers.argmax(1)
     known = choose_labelled(answers, tables[0].owner if tables else torch.zeros_like(anchors), settings, seed=seed)
     labels, weights, anchored = anchors.clone(), known.float(), known.float()
@@ -176,17 +180,21 @@ def hold_to_counts(
     def one_epoch(epoch: int) -> float:
         if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
             logits = features_of(ask, images, compute, mirror=settings.mirror)  # type: ignore[arg-type]
-            label, counts = pseudo_labels(held(logits, tables), settings)
+            label, counts = pseudo_labels(held(calibrated(logits, tables).log() + opinion, tables), settings)
             labels.copy_(label)  # in place: a recorded step knows tensors by their addresses
             weights.copy_(counts)
-            anchored.copy_(known & ~((counts > 0) & (label != anchors)))  # a label is given up where the teacher is sure
+            anchored.copy_(
+                known & ~((counts > 0) & (label != anchors))
+            )  # a label is given up where the teacher is sure
         counting.zero_()
         every.shuffle()
         with_label.shuffle()
         for batch in range(steps):
             if batch and batch % len(with_label) == 0:
                 with_label.shuffle()
-            descent.rate.fill_(settings.rate * warmed_up((epoch + (batch + 1) / steps) / settings.epochs, settings.warm_up))
+            descent.rate.fill_(
+                settings.rate * warmed_up((epoch + (batch + 1) / steps) / settings.epochs, settings.warm_up)
+            )
             recorded()
         return float(counting) / steps
 
@@ -270,7 +278,7 @@ class CountsNetwork:
     def fit(
         self, images: NDArray[np.uint8], counted: Counted | Sequence[Counted], first: ArrayLike | None = None
     ) -> Self:
-        """Learn the pool's images, (n, height, width) or (n, height, width, channels) bytes, from releases about them."""
+        """Learn the pool, bytes (n, height, width) or (n, height, width, channels), from releases about it."""
         self.network_ = hold_to_counts(
             copy.deepcopy(self.network),
             self.compute.images(images),
@@ -291,7 +299,7 @@ class CountsNetwork:
         return averaged([self.network_], images, compute=self.compute, mirror=self.settings.mirror)
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
-        return self.predict_proba(images).argmax(axis=1)
+        return np.asarray(self.predict_proba(images).argmax(axis=1))
 
 
 def averaged(

@@ -1,10 +1,11 @@
 """What a tally says about the class shares of each query, beside what a model of the pool says.
 
-A record falls into cell (query, class) at a rate `records · size / pool · share`. Before the tally is read, each rate has
-a gamma law whose mean is the model's answer; counts are then negative binomial, and the released cell is a count plus
-noise of the known law. The posterior mean of every rate is one sum over counts, exact under this model. How far the
-model is to be trusted (the gamma laws' common concentration) is chosen by the likelihood of the whole table: where the
-noise is loud the model is left alone, where it is small the table is followed.
+A record falls into cell (query, class) at a rate `records · size / pool · share`. Before the tally is read, each rate
+has a gamma law whose mean is the model's answer; counts are then negative binomial, and the released cell is a count
+plus noise of the known law. The posterior mean of every rate is one sum over counts, exact under this model. How far
+the model is to be trusted (the gamma laws' common concentration) is chosen by the likelihood of the whole table: where
+the noise is loud the model is left alone, where it is small the table is followed. Classes are taken to be equally
+common as far as the table leaves that possible, as decoding takes them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recordwise.errors import InvalidInput, positive, shown
@@ -36,12 +37,14 @@ class Shares:
       expected: (s, 1) about how many votes each query got.
       counts: (n,) the counts that a cell may have, and `log_width`, how many counts each stands for.
       log_noise: (s, C, n) log-likelihood of the released cell, for each count.
+      classes: (1, C) about how common each class is.
     """
 
     expected: Tensor
     counts: Tensor
     log_width: Tensor
     log_noise: Tensor
+    classes: Tensor
 
     def posterior(self, means: Tensor, concentration: float | None = None) -> Tensor:
         """(s, C) expected class shares, given the tally and a model's (s, C) mean answers."""
@@ -50,7 +53,7 @@ class Shares:
             concentration = max(CONCENTRATIONS, key=lambda c: self._likelihood(prior, c))
         chances = self._joint(prior, concentration).softmax(2)
         rates = (concentration * prior + chances @ self.counts) / (concentration / self.expected + 1)
-        return rates / rates.sum(1, keepdim=True)
+        return (rates / rates.sum(1, keepdim=True)).to(means)
 
     def log_likelihood(self, means: Tensor) -> float:
         """Of the whole tally, given a model's mean answers, trusted as far as suits the tally best."""
@@ -97,9 +100,26 @@ def shares_of(tally: Tally, sizes: ArrayLike, *, records: int, device: str | tor
     log_noise = np.maximum(tally.law.log_likelihood(off), -1e6)  # where the noise is next to nothing
 
     def there(values: object) -> Tensor:
-        return torch.as_tensor(np.asarray(values), dtype=torch.float64, device=device)
+        return torch.as_tensor(np.asarray(values), dtype=torch.float32, device=device)
 
-    return Shares(there(expected[:, None]), there(counts), there(np.log(width)), there(log_noise))
+    common = class_shares(tally, records=records)
+    return Shares(there(expected[:, None]), there(counts), there(np.log(width)), there(log_noise), there(common[None]))
+
+
+def class_shares(tally: Tally, *, records: int) -> NDArray[np.float64]:
+    """(C,) about how common each class is: equal shares, or as far from them as the tally shows beyond its noise.
+
+    A variance between classes that noise alone would show one time in thirty is not taken for a difference.
+    """
+    num_queries, num_classes = tally.estimate.shape
+    total = records * tally.ballot.votes_per_record
+    seen = tally.estimate.sum(axis=0) / total
+    noise = num_queries * (tally.law.std / total) ** 2
+    chance = 1 + 2 * np.sqrt(2 / max(1, num_classes - 1))
+    real = max(0.0, float(seen.var(ddof=1 if num_classes > 1 else 0)) - chance * noise)
+    shares = 1 / num_classes + real / max(real + noise, np.finfo(float).tiny) * (seen - 1 / num_classes)
+    shares = np.maximum(shares, 0.01 / num_classes)
+    return np.asarray(shares / shares.sum())
 
 
 def mean_answers(answers: Tensor, owner: Tensor, queries: int) -> Tensor:
@@ -140,7 +160,8 @@ class Table:
         return mean_answers(answers, self.owner, len(self.shares.expected))
 
     def held(self, answers: Tensor) -> Tensor:
-        """The answers, aligned to what they and the tally together say about each query."""
+        """The answers, aligned to the classes' shares and to what they and the tally then say about each query."""
+        answers = aligned(answers, torch.zeros_like(self.owner), self.shares.classes.to(answers))
         return aligned(answers, self.owner, self.shares.posterior(self.means(answers)))
 
 
@@ -155,7 +176,7 @@ def calibrated(logits: Tensor, tables: Sequence[Table]) -> Tensor:
         answers = (logits.double() / temperature).softmax(1)
         return sum(table.shares.log_likelihood(table.means(answers)) for table in tables)
 
-    return (logits.double() / max(TEMPERATURES, key=likelihood)).softmax(1)
+    return (logits.double() / max(TEMPERATURES, key=likelihood)).softmax(1).clamp(min=1e-9)
 
 
 def held(logits: Tensor, tables: Sequence[Table]) -> Tensor:
