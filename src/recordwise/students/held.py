@@ -39,7 +39,6 @@ from recordwise.encoders.training import (
     silent,
 )
 from recordwise.errors import InvalidInput, probability, shown, whole
-from recordwise.labels import decode
 from recordwise.streams import stream
 from recordwise.students.shares import Table, calibrated, held, shares_of
 from recordwise.tally import Tally
@@ -100,23 +99,16 @@ class Counted:
     Attributes:
       owner: (n,) queries.
       records: How many records voted.
-      graph: (s, s) from `neighbour_graph`, for the first labels; None leaves the neighbours out.
     """
 
     owner: ArrayLike
     tally: Tally
     records: int
-    graph: NDArray[np.float64] | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
         """(s,) how many pool images belong to each query."""
         return np.bincount(np.asarray(self.owner), minlength=len(self.tally.estimate))
-
-    def chances(self) -> NDArray[np.float64]:
-        """(n, C) the soft label of each image's query."""
-        soft = decode(self.tally, sizes=self.sizes, graph=self.graph, num_records=self.records).soft
-        return np.asarray(soft[np.asarray(self.owner)])
 
 
 def hold_to_counts(
@@ -140,13 +132,14 @@ def hold_to_counts(
       images: (n, channels, height, width) uint8 on `compute.device`.
       counted: One release or several, each with its own queries. None where a release has no counts: the network then
         learns from `first` and itself.
-      first: (n, C) probabilities to begin with, such as a linear student's on features of several encoders; the decoded
-        soft labels if None. They stay a second opinion: the teacher's answers are multiplied by them.
+      first: (n, C) probabilities to begin with: the soft labels of a decoder that knows the neighbours, or better a
+        linear student's on features of several encoders. They stay a second opinion: the teacher's answers are
+        multiplied by them. If None, each image gets the class shares that the tallies show for its queries.
       progress: Called with each epoch's number and the share of images whose label counted.
     """
     check_images(images)
     tables = [_table(one, images) for one in counted]
-    begun = _first(first, counted, images)
+    begun = _first(first, tables, images)
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
     teacher = average.network.eval()
@@ -318,11 +311,11 @@ def _table(one: Counted, images: Tensor) -> Table:
     return Table(owner.long(), shares_of(one.tally, one.sizes, records=one.records, device=images.device))
 
 
-def _first(first: Tensor | None, counted: Sequence[Counted], images: Tensor) -> Tensor:
-    """The probabilities to begin with: those given, or what the decoded releases say together."""
-    if first is None and not counted:
+def _first(first: Tensor | None, tables: Sequence[Table], images: Tensor) -> Tensor:
+    """The probabilities to begin with: those given, or what the tallies say together."""
+    if first is None and not tables:
         raise InvalidInput("a network is taught by releases in counted or by first, got neither")
-    known = {one.tally.estimate.shape[1] for one in counted}
+    known = {table.shares.log_noise.shape[1] for table in tables}
     if first is not None:
         check_rows(images, dims=2, first=first)
         if not bool(((first >= 0) & (first <= 1)).all()):
@@ -332,5 +325,8 @@ def _first(first: Tensor | None, counted: Sequence[Counted], images: Tensor) -> 
         raise InvalidInput(f"counted and first must be about the same classes, got {sorted(known)} of them")
     if first is not None:
         return first.double()
-    together = sum(np.log(one.chances() + 1e-9) for one in counted)
-    return torch.as_tensor(together, device=images.device).softmax(1)
+    even = torch.full((len(images), known.pop()), 1.0, device=images.device).double().softmax(1)
+    for table in tables:
+        even = even * table.shares.posterior(table.means(even))[table.owner]
+        even = even / even.sum(1, keepdim=True)
+    return even
