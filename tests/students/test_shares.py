@@ -109,6 +109,23 @@ def test_classes_are_equally_common_unless_the_tally_says_otherwise():
     np.testing.assert_allclose(class_shares(tally(uneven), records=2000), [0.5, 0.25, 0.15, 0.1], atol=0.02)
 
 
+def test_a_class_that_the_answers_forget_comes_back_where_the_noise_hides_the_queries():
+    rng = np.random.default_rng(0)
+    owner = torch.arange(900) % 30
+    table = Table(owner, shares_of(tally(np.full((30, 3), 5), Fraction(1, 100)), np.full(30, 30), records=450))
+    answers = torch.from_numpy(rng.dirichlet((6, 4, 0.5), size=900))
+    assert answers.mean(0)[2] < 0.06
+    assert 0.25 < float(table.held(answers).mean(0)[2]) < 0.42
+
+
+def test_an_opinion_counts_where_the_answers_know_nothing_and_yields_where_they_are_surer():
+    table = Table(torch.zeros(4, dtype=torch.int64), shares_of(tally(np.array([[50, 50]])), [4], records=100))
+    opinion = torch.tensor([[0.8, 0.2], [0.2, 0.8], [0.7, 0.3], [0.3, 0.7]], dtype=torch.float64).log()
+    assert held(torch.zeros(4, 2), [table], opinion).argmax(1).tolist() == [0, 1, 0, 1]
+    surer = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, 6.0], [6.0, 0.0]])
+    assert held(surer, [table], opinion).argmax(1).tolist() == [0, 1, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("sizes", "records", "said"), [([1], 10, "sizes"), ([0, 0], 10, "sizes"), ([1, 1], 0, "records")]
 )

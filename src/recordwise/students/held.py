@@ -40,7 +40,7 @@ from recordwise.encoders.training import (
 )
 from recordwise.errors import InvalidInput, probability, shown, whole
 from recordwise.streams import stream
-from recordwise.students.shares import Table, calibrated, held, shares_of
+from recordwise.students.shares import Table, held, shares_of
 from recordwise.tally import Tally
 
 WEAK_VIEW = Augment(flip=0.5, shift=0.125)
@@ -173,7 +173,7 @@ def hold_to_counts(
     def one_epoch(epoch: int) -> float:
         if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
             logits = features_of(ask, images, compute, mirror=settings.mirror)  # type: ignore[arg-type]
-            label, counts = pseudo_labels(held(calibrated(logits, tables).log() + opinion, tables), settings)
+            label, counts = pseudo_labels(held(logits, tables, opinion), settings)
             labels.copy_(label)  # in place: a recorded step knows tensors by their addresses
             weights.copy_(counts)
             anchored.copy_(

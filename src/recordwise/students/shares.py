@@ -109,14 +109,16 @@ def shares_of(tally: Tally, sizes: ArrayLike, *, records: int, device: str | tor
 def class_shares(tally: Tally, *, records: int) -> NDArray[np.float64]:
     """(C,) about how common each class is: equal shares, or as far from them as the tally shows beyond its noise.
 
-    A variance between classes that noise alone would show one time in thirty is not taken for a difference.
+    A variance between classes that noise may show by chance (two deviations above its mean) is not taken for a
+    difference, and none is larger than that of shares of which all are equally likely.
     """
     num_queries, num_classes = tally.estimate.shape
     total = records * tally.ballot.votes_per_record
     seen = tally.estimate.sum(axis=0) / total
     noise = num_queries * (tally.law.std / total) ** 2
     chance = 1 + 2 * np.sqrt(2 / max(1, num_classes - 1))
-    real = max(0.0, float(seen.var(ddof=1 if num_classes > 1 else 0)) - chance * noise)
+    most = (num_classes - 1) / (num_classes**2 * (num_classes + 1))
+    real = min(most, max(0.0, float(seen.var(ddof=min(1, num_classes - 1))) - chance * noise))
     shares = 1 / num_classes + real / max(real + noise, np.finfo(float).tiny) * (seen - 1 / num_classes)
     shares = np.maximum(shares, 0.01 / num_classes)
     return np.asarray(shares / shares.sum())
@@ -179,9 +181,15 @@ def calibrated(logits: Tensor, tables: Sequence[Table]) -> Tensor:
     return (logits.double() / max(TEMPERATURES, key=likelihood)).softmax(1).clamp(min=1e-9)
 
 
-def held(logits: Tensor, tables: Sequence[Table]) -> Tensor:
-    """(n, C) calibrated answers, aligned to every table; to several one after the other, twice over."""
+def held(logits: Tensor, tables: Sequence[Table], opinion: Tensor | None = None) -> Tensor:
+    """(n, C) calibrated answers, aligned to every table; to several one after the other, twice over.
+
+    Args:
+      opinion: (n, C) log-probabilities of somebody else, which the calibrated answers are multiplied by.
+    """
     answers = calibrated(logits, tables)
+    if opinion is not None:
+        answers = calibrated(answers.log() + opinion, tables)
     for table in (*tables, *tables) if len(tables) > 1 else tables:
         answers = table.held(answers)
     return answers
