@@ -113,7 +113,7 @@ def test_a_person_sees_what_an_encoder_runs() -> None:
     left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
     content = carried.to_bytes(left)
     shown = carried.shown_as(content)
-    assert shown.startswith("Pipeline, Hog, Pca, PCA; ")
+    assert shown.startswith("Pipeline, Hog, Pca, ExactLinear; ")
     assert shown.endswith(f"SHA-256 {hashlib.sha256(content).hexdigest()}")
     assert f"{len(content):,} bytes" in shown
 

@@ -105,7 +105,7 @@ def test_tables_and_texts_are_taught_as_they_are() -> None:
     [
         (CHANCES[:5], None, "as many as the 300 samples"),
         (CHANCES, np.ones(5), "as many as the 300 samples"),
-        (CHANCES * np.nan, None, r"chances must lie in \[0, 1\]"),
+        (CHANCES * np.nan, None, r"probabilities must lie in \[0, 1\]"),
         (CHANCES * 0, None, "must not all be zero"),
         (CHANCES, -np.ones(300), "weights must be finite and >= 0"),
         (CHANCES, np.full(300, np.nan), "weights must be finite and >= 0"),

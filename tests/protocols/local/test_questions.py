@@ -427,7 +427,7 @@ def refusals() -> list[Callable[[], Any]]:
     company = Company(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
     protocol = Questions(ballot=TWO, epsilon=1)
     return [
-        lambda: company.protocols(terms, TWO),
+        lambda: terms.protocols_for_silos(TWO, company.silos),
         lambda: Task(mechanism=protocol, queries=np.eye(2, dtype=np.float32)),  # type: ignore[arg-type]
     ]
 

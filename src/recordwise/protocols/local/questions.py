@@ -122,6 +122,7 @@ class Questions(Protocol[Respondents]):
     trust: ClassVar[Trust] = Trust.LOCAL
     one_query_per_class: ClassVar[bool] = True
     one_vote: ClassVar[bool] = True
+    carried: ClassVar[bool] = False
     ballot: Ballot
     epsilon: Fraction
     waves: int = 32

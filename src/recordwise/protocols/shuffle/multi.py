@@ -78,6 +78,7 @@ class ShuffleMulti(Protocol[Increments]):
 
     name: ClassVar[str] = "multi-message"
     trust: ClassVar[Trust] = Trust.SHUFFLE
+    carried: ClassVar[bool] = False
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction
