@@ -39,7 +39,7 @@ def teach(
       probabilities: (m, C) the probability of each class for each sample: the soft label of its query.
       weights: (m,) how much each sample counts, such as the confidence in its label; samples of weight zero (those of
         queries that abstained) are left out. One each when None.
-      soft: Learn the probabilities themselves, not only the likeliest class. A student that takes no weights cannot, and
+      soft: Learn all probabilities, not only the likeliest class. A student that takes no weights cannot, and
         learns the likeliest class.
       multi_label: Every class applies or not on its own; probabilities of a sample need not sum to one.
     """
@@ -105,7 +105,8 @@ def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDA
 def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:
     if targets.ndim != 2 or len(targets) != len(samples) or mass.shape != (len(samples),):
         raise InvalidInput(
-            f"probabilities and weights must be as many as the {len(samples)} samples, got {targets.shape} and {mass.shape}"
+            f"probabilities and weights must be as many as the {len(samples)} samples, got {targets.shape} and "
+            f"{mass.shape}"
         )
     if not ((targets >= 0) & (targets <= 1 + 1e-9)).all():
         raise InvalidInput("probabilities must lie in [0, 1]")
