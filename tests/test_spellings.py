@@ -19,7 +19,7 @@ from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
-from recordwise.pipeline import Distilled
+from recordwise.pipeline import Design, Distilled
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -47,6 +47,13 @@ def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
+
+
+def design(**choices: Any) -> Any:
+    protocols = (CentralLaplace(ballot=BALLOT, epsilon=Fraction(1)),)
+    told = {"schema": Schema.of(POINTS), "encoder": None, "max_distance": None, "decoder": "auto", "student": "linear"}
+    more = {"min_confidence": 0.0, "student_input": "vectors", "num_records": None, "seed": 0}
+    return Design(protocols=protocols, **told, **more, **choices)  # type: ignore[arg-type]
 
 
 def reply(**choices: Any) -> Any:
@@ -79,6 +86,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Task": lambda **choices: Task(mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices),
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
+    "Design": lambda **choices: design(**choices),
     "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
     "Reply": lambda **choices: reply(**choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
