@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -111,7 +112,7 @@ def value_types() -> Iterator[type]:
         for name, kind in vars(found).items():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.name and name[0] != "_":
                 assert kind.__dataclass_params__.frozen or not choices_of(kind), f"{name} must be frozen"  # type: ignore[attr-defined]
-                if choices_of(kind):
+                if choices_of(kind) and not inspect.isabstract(kind):
                     yield kind
 
 
