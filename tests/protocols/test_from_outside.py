@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -113,3 +114,15 @@ def test_it_is_audited_and_a_broken_twin_is_caught() -> None:
     ballot = Ballot(num_queries=2, num_classes=2)
     assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
     assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
+
+
+def test_it_runs_between_silos(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    from tests.federation.world import Tampered, World
+
+    world = World(tmp_path / "world", Trust.CENTRAL, rounds=1)
+    fitted = world.fit(Tampered(world.nodes()), mechanism="even-counts")
+    release = fitted.rounds_[0].release
+    assert isinstance(release, Tally)
+    assert np.abs(release.estimate - world.pooled(fitted, 1)).max() <= 1  # rounded; there is no noise to speak of
+    assert not getattr(fitted, "faults_", None)
