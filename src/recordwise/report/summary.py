@@ -26,8 +26,8 @@ from recordwise.report.ledger import ledger_as_dict
 
 SCHEMA = 1
 CHECKED = (
-    "The guarantee takes a record's vector to depend on that record alone. For this encoder that was checked on the pool, "
-    "not proved."
+    "The guarantee takes a record's vector to depend on that record alone. For this encoder that was checked on the "
+    "pool, not proved."
 )
 ALIKE = (
     "The released counts do not tell the classes apart: all queries look alike within the noise, so the student knows "
