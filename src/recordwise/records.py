@@ -165,8 +165,8 @@ def _read_indicators(held: Any, num_classes: int, labels_per_record: int) -> tup
     numbers = np.full((len(held), labels_per_record), NOBODY, dtype=np.int32)
     why = np.zeros(len(held), dtype=np.int8)
     for row, cells in enumerate(held):
-        sized = isinstance(cells, Sequence | np.ndarray) and not isinstance(cells, str | bytes)
-        values = [number_of(cell) for cell in cells] if sized and np.ndim(cells) == 1 else []
+        is_row = isinstance(cells, Sequence) or (isinstance(cells, np.ndarray) and cells.ndim == 1)
+        values = [number_of(cell) for cell in cells] if is_row and not isinstance(cells, str | bytes) else []
         chosen = [place for place, value in enumerate(values) if value == 1]
         if len(values) != num_classes or any(value not in (0, 1) for value in values):
             why[row] = Why.NO_LABEL

@@ -35,7 +35,7 @@ def missing(cell: Any) -> bool:
 
 def is_number(cell: Any) -> bool:
     """Whether a cell is a number by its type."""
-    return isinstance(cell, _NUMBERS)
+    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.complexfloating)
 
 
 def is_date(cell: Any) -> bool:
@@ -70,7 +70,7 @@ def number_of(cell: Any) -> float:
         return NAN
     try:
         value = float(cell)
-    except (ValueError, TypeError, OverflowError, ArithmeticError):
+    except Exception:  # whatever a cell holds, it is no number then
         return NAN
     return value if math.isfinite(value) else NAN
 
@@ -87,7 +87,7 @@ def word_of(cell: Any) -> str | None:
     if is_number(cell):
         try:
             value = float(cell)
-        except (ValueError, TypeError, OverflowError, ArithmeticError):
+        except Exception:  # whatever a cell holds, it is no name then
             return None
         if not math.isfinite(value):
             return None
@@ -101,15 +101,15 @@ def days_of(cell: Any, formats: Sequence[str]) -> float:
         return _parsed(decoded(cell), formats)
     if missing(cell):
         return NAN
-    if isinstance(cell, np.datetime64):
-        cell = cell.astype("datetime64[us]").item()
     try:
+        if isinstance(cell, np.datetime64):
+            cell = cell.astype("datetime64[us]").item()
         if isinstance(cell, datetime):
             moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
             return (moment - EPOCH) / DAY
         if isinstance(cell, date):
             return float((cell - EPOCH.date()).days)
-    except (OverflowError, ValueError, TypeError):
+    except Exception:  # a moment that no calendar holds
         return NAN
     return NAN if isinstance(cell, bool | np.bool_) else number_of(cell)
 

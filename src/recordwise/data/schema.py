@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -228,18 +229,20 @@ class Schema:
         Guarantees:
           - a sample's outcome depends on that sample and this schema alone: not on the other samples, on their order
             or on what holds them (a list, an array, a frame);
-          - what a sample holds never raises; reading what was read gives the same again.
+          - what a sample holds never raises and never warns; reading what was read gives the same again.
         """
         held = self._in_order(samples)
         self.check_form(held)
-        match self.kind:
-            case Kind.VECTORS:
-                return self._vectors(held)
-            case Kind.IMAGES:
-                return self._images(held)
-            case Kind.TEXT:
-                return self._texts(held)
-        return self._table(held)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a warning would tell of records
+            match self.kind:
+                case Kind.VECTORS:
+                    return self._vectors(held)
+                case Kind.IMAGES:
+                    return self._images(held)
+                case Kind.TEXT:
+                    return self._texts(held)
+            return self._table(held)
 
     def pool(self, samples: Samples, name: str = "samples") -> Samples:
         """Public samples as this schema reads them; one that it cannot read is refused in one line."""
@@ -331,7 +334,8 @@ class Schema:
         texts = np.empty(len(samples), dtype=object)
         readable = np.ones(len(samples), dtype=np.bool_)
         for row, held in enumerate(samples if not hasattr(samples, "iloc") else samples.to_numpy(dtype=object)):
-            if not isinstance(held, str) and isinstance(held, Sequence | np.ndarray) and len(held) == 1:
+            row_like = isinstance(held, Sequence) or (isinstance(held, np.ndarray) and held.ndim)
+            if row_like and not isinstance(held, str) and len(held) == 1:
                 held = held[0]  # a row of one cell
             text = decoded(held)
             readable[row], texts[row] = text is not None, text or ""
@@ -397,6 +401,6 @@ def rows_of(samples: Samples) -> Iterator[Sequence[Any] | NDArray[Any] | None]:
         yield from (tuple(cells) for cells in zip(*columns, strict=True))
         return
     for row in samples:
-        held = row.to_numpy(dtype=object) if hasattr(row, "to_numpy") else row
+        held = row.to_numpy() if hasattr(row, "to_numpy") else row
         is_row = isinstance(held, Sequence) and not isinstance(held, str | bytes)
         yield held if is_row or (isinstance(held, np.ndarray) and held.ndim == 1) else None
