@@ -131,7 +131,7 @@ def _column(file: str, name: str, column: Any) -> Any:
 
 
 def _value(cell: Any) -> Any:
-    """A Parquet cell as a Python value; None where there is none: text that is not UTF-8, a date beyond the calendar."""
+    """A cell as a Python value; None where there is none: text that is not UTF-8, a date beyond the calendar."""
     try:
         return cell.as_py()
     except (ValueError, OverflowError):
