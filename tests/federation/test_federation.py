@@ -500,9 +500,7 @@ def test_records_that_cannot_vote_abstain_and_nobody_else_is_told(
     assert (after.cells()[odd] == NOBODY).all()
     others = np.setdiff1d(np.arange(len(before)), odd)
     assert np.array_equal(after.cells()[others], before.cells()[others])
-    assert (
-        "of 40 records 2 abstain because they cannot be encoded, 1 because nobody declared their class" in caplog.text
-    )
+    assert "3 of 40 records abstain" in caplog.text
     silo = fresh_silo(one, tmp_path)
     silo.answer("plan", plan.to_bytes())
     reply = Reply.verified(silo.reply("vote", ask.to_bytes()), one.roster["north"])

@@ -17,7 +17,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import kinds
 from recordwise.votes.ballot import Ballot
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in kinds()}
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in kinds() if kind.for_silos}
 
 MOST_QUERIES, MOST_CLASSES, MOST_CELLS = 100_000, 10_000, 2_000_000
 MOST_PARTIES, MOST_RECORDS = 1_000, 10**9
