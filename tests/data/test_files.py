@@ -176,6 +176,10 @@ def test_a_pool_s_images_of_different_sizes_are_refused_or_resized(tmp_path: Pat
 
 def test_bad_image_folders_are_refused_but_no_image_is(tmp_path: Path) -> None:
     refused(tmp_path, "holds no images")
+    (tmp_path / "b").mkdir()
+    nobody = read(tmp_path)
+    assert len(nobody) == 0 and nobody.labels is not None and nobody.labels.dtype.kind == "U", "no record, but a class"
+    (tmp_path / "b").rmdir()
     (tmp_path / "1.png").write_bytes(b"not an image")
     assert read(tmp_path).samples == [None]
     picture(tmp_path / "a" / "1.png", 3)

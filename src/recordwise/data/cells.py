@@ -7,6 +7,7 @@ fit its column is missing: NaN among numbers and dates, None among words.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,7 @@ import numpy as np
 NAN = math.nan
 DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
 DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y")
+MOST_FORMAT = 64  # letters
 _WHOLE = 2.0**53  # floats below are whole numbers without a doubt
 _NUMBERS = (Real, Decimal, np.number, np.bool_)
 
@@ -112,6 +114,17 @@ def days_of(cell: Any, formats: Sequence[str]) -> float:
     except Exception:  # a moment that no calendar holds
         return NAN
     return NAN if isinstance(cell, bool | np.bool_) else number_of(cell)
+
+
+def spells_dates(spelling: str) -> bool:
+    """Whether a format reads what it writes. With another one, text and nothing else would make Python raise."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            datetime.strptime(EPOCH.replace(tzinfo=UTC).strftime(spelling), spelling)
+    except Exception:
+        return False
+    return len(spelling) <= MOST_FORMAT
 
 
 def _parsed(text: str | None, formats: Sequence[str]) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Bools
-from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, word_of
+from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spells_dates, word_of
 from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples
 from recordwise.errors import InvalidInput, shown
@@ -61,6 +62,11 @@ class Column:
             raise InvalidInput(f"column {self.name!r}: categories belong to a category, formats to a date")
         if self.kind == CATEGORY and not self.categories:
             raise InvalidInput(f"column {self.name!r} must list its categories, it lists none")
+        for spelling in self.formats:
+            if not spells_dates(spelling):
+                raise InvalidInput(
+                    f"column {self.name!r}: formats must be such as strptime reads, got {shown(spelling)}"
+                )
         if self.range is not None:
             low, high = (float(end) for end in self.range)
             if self.kind != NUMBER or not low <= high:
@@ -215,6 +221,11 @@ class Schema:
     def width(self) -> int:
         """Cells of one row; 0 where samples are no rows."""
         return self.shape[0] if self.kind == Kind.VECTORS else len(self.columns) if self.kind == Kind.TABLE else 0
+
+    @property
+    def sample_bytes(self) -> int:
+        """How large one sample is in memory, about; 0 where that is its own business."""
+        return math.prod(self.shape) * np.dtype(self.numbers).itemsize if self.shape else 8 * self.width
 
     @property
     def names(self) -> tuple[str, ...]:
