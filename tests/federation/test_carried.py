@@ -22,6 +22,7 @@ from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.randomness import seeded
@@ -189,6 +190,9 @@ def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
 
 
 def test_unknown_and_invalid_protocols_are_refused() -> None:
+    waves = Questions(ballot=Ballot(num_queries=4, num_classes=4), epsilon=Fraction(1))
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        described.to_json(waves)
     flood = ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5)
     with pytest.raises(ProtocolFault, match="must be one of"):
         described.to_json(flood)

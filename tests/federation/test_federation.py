@@ -558,6 +558,14 @@ def test_a_schema_that_would_take_for_ever_is_refused_with_its_plan(tmp_path: Pa
         Plan.from_bytes(frame({**told, "schema": schema.to_dict()}, encoder))
 
 
+def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path)
+    told, encoder = unframe(plan.to_bytes())
+    (tmp_path / "own.json").write_text(json.dumps(told["schema"]))
+    with pytest.raises(ProtocolFault, match="a plan must be complete and valid"):
+        Plan.from_bytes(frame({**told, "schema": str(tmp_path / "own.json")}, encoder))
+
+
 def test_copies_of_the_pool_are_not_looked_for_between_silos(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="overlap must be 'vote' between silos"):
         world(tmp_path, Trust.CENTRAL, rounds=1).fit(overlap="abstain")

@@ -1,9 +1,9 @@
 """Samples to vectors such that a record's vector is its own: the same bits whatever else is encoded with it.
 
 An encoder of ours has that property by construction, if its state is such as its `fit` leaves (`holds`): another state,
-which came over a network, could look at where a record stands or at how many there are. Any other one is run on one thread, in batches of one size, the
-last of which is filled up; whether a sample then has the same bits at every place and beside any others is tried out on
-the public pool. Where it is not so, records are encoded one at a time.
+which came over a network, could look at where a record stands or at how many there are. Any other one is run on one
+thread, in batches of one size, the last of which is filled up; whether a sample then has the same bits at every place
+and beside any others is tried out on the public pool. Where it is not so, records are encoded one at a time.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Plan:
                 protocol=described.from_json(told["protocol"]),
                 classes=tuple(told["classes"]),
                 pool=text(told, "pool"),
-                schema=Schema.given(told["schema"]),
+                schema=Schema.from_dict(told["schema"]),  # a path would be read on this machine
                 encoder=encoder,
                 dim=told["dim"],
                 metric=Metric(told["metric"]),

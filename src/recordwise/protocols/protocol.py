@@ -61,7 +61,7 @@ class Protocol(ABC, Generic[Message]):
       trust: Who may see votes before noise covers them.
       one_query_per_class: It takes clusters to be the classes: s = C, and one round.
       one_vote: It is about one cell per record: k = r = 1.
-      for_silos: It keeps its promise between machines, too, where a silo's message shows how long it is.
+      for_silos: It works between machines: one message per silo, whose length tells nothing that is private.
     """
 
     name: ClassVar[str]
