@@ -408,7 +408,7 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED),
     )
     with pytest.raises(InvalidInput, match="say colluding = 0"):
-        pair.protocols(terms, Ballot(num_queries=2, num_classes=2))
+        terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
 def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
@@ -416,9 +416,9 @@ def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
     assert isinstance(plan.protocol, DistributedLaplace)
     weaker = plan.protocol.realised_epsilon(2)
     assert weaker > plan.protocol.epsilon
-    assert f"knows its own noise: epsilon {rounded_up(weaker)}" in str(plan)
-    counted = replace(plan, colluding=1, protocol=replace(plan.protocol, survivors=2))
-    assert "the same epsilon holds against any 1 of the silos" in str(counted)
+    assert f"takes it away, only a factor of at most e^{rounded_up(weaker)} holds" in str(plan)
+    counted = replace(plan, colluding=1, protocol=replace(plan.protocol, survivors=2, colluding=1))
+    assert "it holds against a reader who added noise, too" in str(counted)
 
 
 def test_more_trust_than_granted_is_refused(tmp_path: Path) -> None:
