@@ -411,6 +411,13 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
+def test_terms_that_no_mechanism_serves_between_silos_are_refused_in_one_line() -> None:
+    terms = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust="shuffle", neighbours="add-remove")  # type: ignore[arg-type]
+    pair = Company(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))
+    with pytest.raises(InvalidInput, match="no mechanism of shuffle trust"):
+        terms.protocols_for_silos(Ballot(num_queries=3, num_classes=3), pair.silos)
+
+
 def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
     _, plan = planned(tmp_path, Trust.DISTRIBUTED, threshold=3)
     assert isinstance(plan.protocol, DistributedLaplace)

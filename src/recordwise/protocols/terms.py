@@ -86,6 +86,8 @@ class Terms:
                 except InvalidInput:
                     if self.mechanism != AUTO or (kind is self._serving()[-1] and not able):
                         raise
+        if not able:
+            raise InvalidInput(f"no mechanism of {self.trust} trust is chosen for these silos: name one as mechanism")
         return (least_noise(able, silos.least_records),) * self.rounds
 
     def reason(self, ballot: Ballot, num_records: int) -> str:
