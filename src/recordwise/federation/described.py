@@ -67,7 +67,7 @@ def from_json(record: object) -> Protocol[Any]:
 
 def _carried() -> dict[str, type[Any]]:
     """The mechanisms whose messages travel between machines; a silo that has not installed one does not know it."""
-    return {kind.__name__: kind for kind in kinds() if kind.carried}
+    return {kind.__name__: kind for kind in kinds() if kind.for_silos}
 
 
 def _ballot(told: dict[str, Any]) -> Ballot:

@@ -61,14 +61,14 @@ class Protocol(ABC, Generic[Message]):
       trust: Who may see votes before noise covers them.
       one_query_per_class: It takes clusters to be the classes: s = C, and one round.
       one_vote: It is about one cell per record: k = r = 1.
-      carried: Its messages travel between machines.
+      for_silos: It works between machines: one message per silo, whose length tells nothing that is private.
     """
 
     name: ClassVar[str]
     trust: ClassVar[Trust]
     one_query_per_class: ClassVar[bool] = False
     one_vote: ClassVar[bool] = False
-    carried: ClassVar[bool] = True
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
 
     # Before a run

@@ -122,7 +122,7 @@ class Questions(Protocol[Respondents]):
     trust: ClassVar[Trust] = Trust.LOCAL
     one_query_per_class: ClassVar[bool] = True
     one_vote: ClassVar[bool] = True
-    carried: ClassVar[bool] = False
+    for_silos: ClassVar[bool] = False  # waves go back and forth
     ballot: Ballot
     epsilon: Fraction
     waves: int = 32

@@ -78,7 +78,7 @@ class ShuffleMulti(Protocol[Increments]):
 
     name: ClassVar[str] = "multi-message"
     trust: ClassVar[Trust] = Trust.SHUFFLE
-    carried: ClassVar[bool] = False
+    for_silos: ClassVar[bool] = False  # how many messages one silo sends tells about its records
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction
