@@ -277,7 +277,7 @@ def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
 
 def test_what_is_done_with_a_release_may_be_thought_over_for_free(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     unsure = "epsilon = 0.01"
-    method = "num_queries = 12\nmin_confidence = 1.0\nrounds = {rounds}"
+    method = 'num_queries = 12\nstudent = "linear"\nmin_confidence = 1.0\nrounds = {rounds}'
     for rounds in (1, 2):
         with pytest.raises(InvalidInput, match="nothing to teach"):
             run(tmp_path, method=method.format(rounds=rounds), name=f"job{rounds}", privacy=unsure)
@@ -285,8 +285,9 @@ def test_what_is_done_with_a_release_may_be_thought_over_for_free(tmp_path: Path
         tmp_path, method='num_queries = 12\nstudent = "mlp"\ndecoder = "posterior"', name="job1", privacy=unsure
     )
     assert mended.summary.ledger is not None and mended.summary.ledger["budgets"]["default"]["spent"] == 0.01
+    again = 'num_queries = 12\nstudent = "linear"\nmin_confidence = 0.0\nrounds = 2'
     with pytest.raises(ChangedInput, match="min_confidence"):  # what is asked next depends on it
-        run(tmp_path, method="num_queries = 12\nmin_confidence = 0.0\nrounds = 2", name="job2", privacy=unsure)
+        run(tmp_path, method=again, name="job2", privacy=unsure)
 
 
 def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(

@@ -474,8 +474,3 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _material(self, X: Samples) -> Samples:
         X = self.schema_.pool(self._samples(X, reset=False), "X")
         return encode_public(self.encoder_, X, manner=self.manner_) if self.student_input == "vectors" else X
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # a record with a gap abstains
-        return tags

@@ -47,7 +47,7 @@ from recordwise.audit.cells import choice_log_probabilities
 from recordwise.audit.exact import epsilon_below, exact_epsilon
 from recordwise.audit.neighbours import Record, as_votes, worst_pairs
 from recordwise.errors import InvalidInput
-from recordwise.privacy.guarantee import Guarantee, Neighbours
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust
 from recordwise.privacy.noise import DiscreteGaussian, Normal, SystemNoise
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
@@ -346,9 +346,14 @@ def test_two_counts_agree_with_their_joint_law() -> None:
 class Whisper(Protocol[Any]):
     """A protocol that the audit knows nothing about: rounded normal noise, far too little of it."""
 
+    name, trust = "whisper", Trust.CENTRAL
     ballot = SMALL
     guarantee = Guarantee(epsilon=Fraction(1))
     event = None  # type: ignore[assignment]
+
+    @classmethod
+    def planned(cls, terms: Any, ballot: Any, num_records: int) -> Whisper:
+        return cls()
 
     def client(self, votes: Any, noise: Any) -> Any:
         return votes.counts()

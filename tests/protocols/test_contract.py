@@ -176,6 +176,7 @@ def distributed(neighbours: Neighbours) -> list[Case]:
         "epsilon": 4 * ONE,
         "survivors": 2,
         "parties": 3,
+        "colluding": 0,  # readers who take their own share away are enumerated in test_distributed.py
         "largest_count": 10,
     }
     return [

@@ -18,6 +18,7 @@ from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.local import Collision
 from recordwise.protocols.release import Tally
 from recordwise.queries import KMeansQueries, Queries
+from recordwise.randomness import seeded
 from recordwise.students import student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
 from recordwise.students.parts import discriminant, regression
@@ -288,3 +289,20 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
     chances = learnt.student.predict_proba(pool)
     assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
     assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [1e-1, 1e-4, 1e-7, 0.0])
+def test_classes_that_hardly_vary_are_told_apart(width: float) -> None:
+    """Their covariance is rounding and nothing else, which must not be divided by."""
+    rng = seeded(0, "points")
+    truth = np.arange(300) % 3
+    pool = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])[truth] + width * rng.normal(size=(300, 2))
+    owner = truth + 3 * (np.arange(300) % 2)
+    counts = np.zeros((6, 3))
+    np.add.at(counts, (owner, truth), 1)
+    ballot = Ballot(num_queries=6, num_classes=3)
+    protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(50))
+    release = Tally(ballot, protocol.guarantee, counts, protocol.law)
+    learnt = learn_from_counts(pool, [Asked(release=release, owner=owner, num_records=300)])
+    assert (learnt.student.predict(pool) == truth).all()
+    assert np.isfinite(learnt.student.predict_proba(pool)).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -267,8 +268,8 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path: Path, monkeypat
     run.run_epoch()
     run.save(path)
 
-    def full(content: object, partial: Path) -> None:
-        partial.write_bytes(b"half")
+    def full(content: object, file: io.BytesIO) -> None:
+        file.write(b"half")
         raise OSError("no space left")
 
     monkeypatch.setattr(torch, "save", full)

@@ -16,6 +16,7 @@ Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
+FLOOR = 1e-4  # the least of it, in units of the vectors' own variance
 SOLVER_STEPS = 60
 NETWORK_STEPS = 150
 MOST = 2.0  # weight of a part: noise does not make anybody much surer
@@ -49,7 +50,9 @@ def _lda(vectors: Singles, chances: Singles, scatter: Doubles) -> Doubles:
     centre = (chances.T @ vectors).astype(np.float64) / mass[:, None]
     share = mass / mass.sum()
     within = scatter - (centre.T * share) @ centre
-    within += RIDGE * np.trace(within) / len(within) * np.eye(len(within))
+    # Where classes hardly vary, what is left of the scatter is rounding: the floor keeps it from being believed.
+    variance = max(RIDGE * np.trace(within), FLOOR * np.trace(scatter)) / len(within)
+    within += variance * np.eye(len(within))
     slope = np.linalg.solve(within, centre.T)
     return _centred(np.vstack([slope, -0.5 * (centre.T * slope).sum(axis=0) + np.log(share)]))
 
