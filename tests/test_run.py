@@ -204,7 +204,7 @@ def test_columns_of_a_table_are_matched_by_name(tmp_path: Path) -> None:
                 "method": {"classes": [0, 1]},
             }
         )
-        schema = job.public_schema(job.public.read("public"))
+        schema, _ = job.read_pool()
         return schema.read(job.private.read("private", schema).samples).samples
 
     assert np.array_equal(read("income-age-y"), read("age-income-y"))

@@ -95,3 +95,8 @@ def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def first_line(fault: BaseException) -> str:
+    """What another package's exception says, in one line."""
+    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__

@@ -16,7 +16,7 @@ from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.company import Company
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.gathering import Gathering
@@ -100,7 +100,7 @@ def _publish(
         classes=classes,
         pool=fingerprint(pool),
         schema=question.schema,
-        encoder=carried.to_bytes(question.encoder),
+        encoder=encoder_bytes.to_bytes(question.encoder),
         dim=question.queries.vectors.shape[1],
         metric=question.queries.metric,
         max_distance=question.queries.max_distance,

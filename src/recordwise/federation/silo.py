@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recordwise.durable import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import frame, one_line, text, unframe
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
@@ -109,7 +109,7 @@ class Silo:
         else:
             self.policy.check(plan, self.name)
             self._check_cap(plan)
-            carried.from_bytes(plan.encoder)  # an encoder that cannot be built is found out before anything is spent
+            encoder_bytes.from_bytes(plan.encoder)  # one that cannot be built is refused before anything is spent
             offer = self.folder / "offers" / f"{plan.digest}.txt"
             if not offer.exists():
                 if sum(1 for _ in offer.parent.iterdir()) >= MOST_OFFERS:

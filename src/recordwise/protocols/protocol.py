@@ -161,11 +161,11 @@ class Protocol(ABC, Generic[Message]):
 
     def to_wire(self, message: Message) -> bytes:
         """A client's message as bytes that hold no code."""
-        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages have no wire form")
 
     def from_wire(self, content: bytes) -> Message:
         """The message that `to_wire` wrote; refuses whatever no client could have sent."""
-        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages have no wire form")
 
     # Releases without records
 

@@ -131,7 +131,7 @@ def summarize(
         gallery=gallery_of(pool, distiller.rounds_[0].queries, distiller.rounds_[0].labels),
         ledger=book,
         hashes=dict(distiller.hashes_),
-        reading=distiller.schema_.to_dict(),
+        reading=distiller.schema_.as_dict(),
         versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
         comparison=list(comparison),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

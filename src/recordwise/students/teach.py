@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
-from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.errors import InvalidInput, RecordwiseError, first_line
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
 
@@ -38,8 +38,8 @@ def teach(
       probabilities: (m, C) the probability of each class for each sample: the soft label of its query.
       weights: (m,) how much each sample counts, such as the confidence in its label; samples of weight zero (those of
         queries that abstained) are left out. One each when None.
-      soft: Learn the probabilities themselves, not only the likeliest class. A student that takes no weights cannot, and
-        learns the likeliest class.
+      soft: Learn the probabilities themselves, not only the likeliest class. A student that takes no weights cannot,
+        and learns the likeliest class.
       multi_label: Every class applies or not on its own; probabilities of a sample need not sum to one.
     """
     targets = np.asarray(probabilities, dtype=np.float64)
@@ -86,8 +86,9 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
     except RecordwiseError:
         raise
     except Exception as fault:
-        reason = (str(fault) or type(fault).__name__).splitlines()[0]
-        raise InvalidInput(f"student must learn from {count} of the pool's samples, it failed: {reason}") from fault
+        raise InvalidInput(
+            f"student must learn from {count} of the pool's samples, it failed: {first_line(fault)}"
+        ) from fault
 
 
 def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:
@@ -101,7 +102,8 @@ def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDA
 def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:
     if targets.ndim != 2 or len(targets) != len(samples) or mass.shape != (len(samples),):
         raise InvalidInput(
-            f"probabilities and weights must be as many as the {len(samples)} samples, got {targets.shape} and {mass.shape}"
+            f"probabilities and weights must be as many as the {len(samples)} samples, got {targets.shape} and "
+            f"{mass.shape}"
         )
     if not ((targets >= 0) & (targets <= 1 + 1e-9)).all():
         raise InvalidInput("probabilities must lie in [0, 1]")

@@ -16,7 +16,7 @@ import pytest
 
 from recordwise.encoders import encode, encoder_from
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation import carried, described
+from recordwise.federation import encoder_bytes, protocol_json
 from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -40,7 +40,7 @@ POOLS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("spec", "pool"), POOLS, ids=[spec for spec, _ in POOLS])
 def test_an_encoder_arrives_as_it_left(spec: str, pool: Any) -> None:
     left = encoder_from(spec, pool, seed=0).fit(pool)
-    arrived = carried.from_bytes(carried.to_bytes(left))
+    arrived = encoder_bytes.from_bytes(encoder_bytes.to_bytes(left))
     assert fingerprint(arrived) == fingerprint(left)
     assert np.array_equal(encode(arrived, pool), encode(left, pool))
 
@@ -51,8 +51,8 @@ class Bomb:
 
 
 def test_what_is_not_a_known_encoder_is_not_carried() -> None:
-    with pytest.raises(InvalidInput, match="to be carried to silos"):
-        carried.to_bytes(Bomb())
+    with pytest.raises(InvalidInput, match="to be sent to silos"):
+        encoder_bytes.to_bytes(Bomb())
 
 
 def packed(told: Any, **arrays: Any) -> bytes:
@@ -75,7 +75,7 @@ def packed(told: Any, **arrays: Any) -> bytes:
 )
 def test_reading_an_encoder_runs_nothing_the_sender_chose(content: bytes) -> None:
     with pytest.raises(ProtocolFault, match=r"an (encoder|array) must be"):
-        carried.from_bytes(content)
+        encoder_bytes.from_bytes(content)
 
 
 def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unpacked(
@@ -90,7 +90,7 @@ def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unp
     assert len(content) < 1 << 20
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was unpacked"))
     with pytest.raises(ProtocolFault, match="must unpack to at most"):
-        carried.from_bytes(content)
+        encoder_bytes.from_bytes(content)
 
 
 def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
@@ -98,7 +98,7 @@ def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
     for _ in range(100):
         told = {"list": [told]}
     with pytest.raises(ProtocolFault, match="nested at most"):
-        carried.from_bytes(packed(told))
+        encoder_bytes.from_bytes(packed(told))
 
 
 def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
@@ -106,13 +106,13 @@ def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
     left = encoder_from("text", POOLS[3][1], seed=0).fit(POOLS[3][1])
     left.words_.token_pattern = "(a+)+$"
     with pytest.raises(ProtocolFault, match="usual pattern"):
-        carried.from_bytes(carried.to_bytes(left))
+        encoder_bytes.from_bytes(encoder_bytes.to_bytes(left))
 
 
 def test_a_person_sees_what_an_encoder_runs() -> None:
     left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
-    content = carried.to_bytes(left)
-    shown = carried.shown_as(content)
+    content = encoder_bytes.to_bytes(left)
+    shown = encoder_bytes.shown_as(content)
     assert shown.startswith("Pipeline, Hog, Pca, PCA; ")
     assert shown.endswith(f"SHA-256 {hashlib.sha256(content).hexdigest()}")
     assert f"{len(content):,} bytes" in shown
@@ -133,7 +133,7 @@ PROTOCOLS: list[Protocol[Any]] = [
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
-    arrived = described.from_json(json.loads(json.dumps(described.to_json(protocol))))
+    arrived = protocol_json.from_json(json.loads(json.dumps(protocol_json.to_json(protocol))))
     assert arrived == protocol
     assert arrived.event == protocol.event
 
@@ -141,16 +141,16 @@ def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
 def test_unknown_and_invalid_protocols_are_refused() -> None:
     flood = ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5)
     with pytest.raises(ProtocolFault, match="must be one of"):
-        described.to_json(flood)
-    told = described.to_json(PROTOCOLS[0])
+        protocol_json.to_json(flood)
+    told = protocol_json.to_json(PROTOCOLS[0])
     for change in ({"epsilon": "-1"}, {"epsilon": "x"}, {"ballot": {}}, {"extra": 1}, {"neighbours": "none"}):
         with pytest.raises(ProtocolFault, match="validly described"):
-            described.from_json({**told, **change})
+            protocol_json.from_json({**told, **change})
     for bare in (None, [], "CentralLaplace", {}):
         with pytest.raises(ProtocolFault, match="must be one of"):
-            described.from_json(bare)
+            protocol_json.from_json(bare)
     with pytest.raises(ProtocolFault, match="must be one of"):
-        described.from_json({**told, "protocol": "object"})
+        protocol_json.from_json({**told, "protocol": "object"})
 
 
 @pytest.mark.timeout(30)
@@ -176,7 +176,7 @@ def test_unknown_and_invalid_protocols_are_refused() -> None:
 def test_numbers_that_would_take_for_ever_are_refused_before_they_are_computed_with(
     protocol: Protocol[Any], change: dict[str, Any]
 ) -> None:
-    told = described.to_json(protocol)
+    told = protocol_json.to_json(protocol)
     if set(change) <= set(told):
         with pytest.raises(ProtocolFault):
-            described.from_json({**told, **change})
+            protocol_json.from_json({**told, **change})

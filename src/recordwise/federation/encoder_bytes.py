@@ -66,7 +66,7 @@ def from_bytes(content: bytes) -> Any:
     except ProtocolFault:
         raise
     except Exception as error:  # whatever a class of the list makes of values it did not expect
-        raise ProtocolFault("an encoder must be carried as plain data, this one is not") from error
+        raise ProtocolFault("an encoder must be plain data, this one is not") from error
 
 
 def shown_as(content: bytes) -> str:
@@ -117,7 +117,7 @@ def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if name in CLASSES:
         return {"class": name, "state": {key: _told(item, arrays) for key, item in vars(value).items()}}
     raise InvalidInput(
-        f"an encoder must be made of {', '.join(sorted(CLASSES))} to be carried to silos, got {name}; "
+        f"an encoder must be made of {', '.join(sorted(CLASSES))} to be sent to silos, got {name}; "
         "others must be installed on each silo"
     )
 
