@@ -496,6 +496,7 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
     (tmp_path / "schema.json").write_text(json.dumps(written))
     settings = {"num_queries": 3, "classes": [0, 1], "run_dir": tmp_path / "run"}
     first = PrivateDistiller(1.0, schema=tmp_path / "schema.json", **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
+    assert first.published().schema == first.schema_
     assert first.schema_.as_dict() == written and first.encoder_.transform([[1.0, 1990]]).shape == (1, 4)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
     PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]

@@ -301,6 +301,16 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
         assert not told, f"{heading} has keys that no job has: {sorted(told)}"
 
 
+def test_every_test_that_the_guarantee_names_exists() -> None:
+    file, named_tests = ROOT, 0
+    for path, name in re.findall(r"`(tests/[\w/.]+)?(?:::(\w+))?`", (DOCS / "concepts/guarantee.md").read_text()):
+        file = ROOT / path if path else file
+        assert file.exists(), path
+        assert not name or f"def {name}(" in file.read_text(), name
+        named_tests += bool(path)
+    assert named_tests >= 10
+
+
 def test_the_job_file_page_names_every_mechanism_decoder_encoder_and_student() -> None:
     from recordwise.encoders import spec as encoders
     from recordwise.labels import DECODERS

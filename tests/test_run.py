@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recordwise.data import Schema, read
@@ -243,7 +245,9 @@ def test_records_at_fault_abstain_and_nothing_published_tells(
 
 def test_a_table_with_gaps_in_its_pool_is_a_table(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("a,b\n1,2\n,3\n")
-    assert Schema.of_loaded(read(tmp_path / "d.csv")).kind == "table"
+    pq.write_table(pa.table({"a": [1, None], "b": [2, 3]}), tmp_path / "d.parquet")
+    schemas = {Schema.of_loaded(read(tmp_path / name)) for name in ("d.csv", "d.parquet")}
+    assert [schema.kind for schema in schemas] == ["table"]
 
 
 BROKEN = np.where(np.arange(5 * DIM).reshape(5, DIM) == 2 * DIM, np.nan, 1.0)

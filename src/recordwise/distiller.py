@@ -106,7 +106,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         or a torch module; `encoders.encoder_from` lists all.
       decoder: How labels are read off the noisy tally; "auto" follows the evidence in the documentation.
       min_confidence: Queries whose label is less sure than this are left out of the student's training.
-      student: A name ("linear", "mlp"), a scikit-learn classifier or a torch module.
+      student: "counts" (linear, explains the whole released table; learns labels where a release has no counts),
+        another name ("linear", "mlp"), a scikit-learn classifier or a torch module.
       student_input: "vectors" (what the encoder makes) or "samples" (the raw pool).
       expected_records: A public guess of the number of records; needed under add-remove, where their number is private,
         for num_queries="auto" and for shuffle trust. There so many take part, whatever the number of records.
@@ -168,7 +169,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         encoder: Any = "auto",
         decoder: str = "auto",
         min_confidence: float = 0.0,
-        student: Any = "linear",
+        student: Any = "counts",
         student_input: str = "vectors",
         expected_records: int | None = None,
         overlap: str = COPIES_VOTE,
@@ -272,6 +273,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.encoder_, self.manner_, self.rounds_ = found.encoder, found.manner, list(found.rounds)
         self.student_, self.pool_labels_ = found.taught.student, found.taught.labels
         self.pool_probabilities_, self.pool_confidence_ = found.taught.probabilities, found.taught.confidence
+        self.learnt_ = found.taught.learnt
         self.hashes_ = {
             "pool": fingerprint(pool),
             "schema": self.schema_.digest,
@@ -297,6 +299,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self, "student_")
         bare = copy.copy(self)
         bare.ledger = bare.run_dir = bare.noise = bare.progress = None
+        bare.schema = self.schema_  # and not the path of a file
         return bare
 
     def design(

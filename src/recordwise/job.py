@@ -114,7 +114,7 @@ class Method(Section):
     min_confidence: float = 0.0
     max_distance: float | None = None
     round_epsilon: float | None = None
-    student: str | dict[str, Any] = "linear"
+    student: str | dict[str, Any] = "counts"
     expected_records: int | None = None
     overlap: Literal["vote", "abstain"] = "vote"
     random_state: int = 0

@@ -6,7 +6,7 @@
 4 vote        each record picks its k nearest queries              (private, never leaves this step)
 5 release     the votes' tally, through a protocol, paid for by an account
 6 label       a label, soft label and confidence per query         (free: post-processing)
-7 teach       a student on the pool with its queries' labels       (free: post-processing)
+7 teach       a student on the pool, from counts or labels         (free: post-processing)
 
 Each step is a function of plain values, and `distil` runs them. Steps 4 and 5 happen where the records are: in this
 process, which then sees every vote, or at silos.
@@ -34,9 +34,11 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
-from recordwise.students import class_probabilities, student_from, try_student
+from recordwise.students import Asked, Learnt, class_probabilities, reads_counts, student_from, try_student
 from recordwise.students import teach as teach_student
 from recordwise.votes import Ballot, Votes
+
+WITHOUT_COUNTS = "linear"  # what "counts" is where a release has none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,24 +95,27 @@ class Round:
     """One round's public outcome: what was asked, what was released, what was made of it."""
 
     queries: Queries
+    graph: NDArray[np.float64]
     release: Release
     labels: Labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Taught:
-    """A student, and the labels of the pool that it learned from.
+    """A student, and the labels of the pool that go with it.
 
     Attributes:
       labels: (m,) each pool sample's class, ABSTAIN where it has none.
       probabilities: (m, C) of each class.
-      confidence: (m,) how sure the sample's labels are.
+      confidence: (m,) how sure the sample's label is.
+      learnt: What a student that read the counts themselves says about the release; None for others.
     """
 
     student: Any
     labels: Ints
     probabilities: NDArray[np.float64]
     confidence: NDArray[np.float64]
+    learnt: Learnt | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,6 +155,7 @@ def distil(
     for number, planned in enumerate(design.protocols, start=1):
         with progress.step(f"ask (round {number})", 1):
             queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
+            graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
             question = Question(
                 round=number,
                 schema=design.schema,
@@ -158,12 +164,10 @@ def distil(
                 queries=queries,
                 protocol=planned.informed(queries.sizes),
             )
-            label(
-                question.protocol.blank(), queries, pool, design
-            )  # what cannot be decoded is refused before it is paid
+            label(question.protocol.blank(), queries, graph, design)  # refused now, if it cannot be decoded
         # A release that the account already holds costs no second look at the records.
         released = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
-        rounds.append(Round(queries, released, label(released, queries, pool, design)))
+        rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
         on_round(rounds[-1])
     with progress.step("teach", 1):
         taught = teach(rounds, material, design)
@@ -213,12 +217,12 @@ def release(
     return protocol.server(protocol.clients(votes, noise, parties=parties, senders=senders), noise)
 
 
-def label(released: Release, queries: Queries, pool: NDArray[np.float32], design: Design) -> Labels:
+def label(released: Release, queries: Queries, graph: NDArray[np.float64], design: Design) -> Labels:
     """Step 6: labels of the queries, from the release and public facts alone."""
     found = decode(
         released,
         sizes=queries.sizes,
-        graph=neighbour_graph(pool, queries.vectors, metric=queries.metric),
+        graph=graph,
         decoder=design.decoder,
         num_records=design.num_records,
     )
@@ -226,7 +230,30 @@ def label(released: Release, queries: Queries, pool: NDArray[np.float32], design
 
 
 def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
-    """Step 7: every pool sample gets the labels of its queries, one per round, and a student learns them."""
+    """Step 7: a student of the pool, from the releases' counts where it reads them, else from the queries' labels."""
+    student = design.new_student()
+    if not reads_counts(student):
+        return _teach_labels(student, rounds, material, design)
+    if not all(one.release.has_counts for one in rounds):
+        return _teach_labels(student_from(WITHOUT_COUNTS, seed=design.seed), rounds, material, design)
+    asked = [
+        Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
+        for one in rounds
+    ]
+    learnt = student.learn(material, asked)
+    probabilities = np.asarray(learnt.probabilities, dtype=np.float64)
+    confidence = probabilities.max(axis=1)
+    return Taught(
+        student=learnt.student,
+        labels=np.where(confidence >= design.min_confidence, probabilities.argmax(axis=1), ABSTAIN),
+        probabilities=probabilities,
+        confidence=confidence,
+        learnt=learnt,
+    )
+
+
+def _teach_labels(student: Any, rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
+    """Every pool sample gets the labels of its queries, one per round, and the student learns them."""
     probabilities = np.zeros((len(material), design.ballot.num_classes))
     weights = np.zeros(len(material))
     for one in rounds:
@@ -238,7 +265,7 @@ def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
     probabilities[labelled] /= weights[labelled, None]
     several = design.ballot.labels_per_record > 1
     return Taught(
-        student=teach_student(design.new_student(), material, probabilities, weights=weights, multi_label=several),
+        student=teach_student(student, material, probabilities, weights=weights, multi_label=several),
         labels=np.where(labelled, probabilities.argmax(axis=1), ABSTAIN),
         probabilities=probabilities,
         confidence=weights / len(rounds),

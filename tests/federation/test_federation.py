@@ -406,7 +406,7 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED),
     )
     with pytest.raises(InvalidInput, match="say colluding = 0"):
-        pair.protocols(terms, Ballot(num_queries=2, num_classes=2))
+        terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
 def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
@@ -414,9 +414,9 @@ def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
     assert isinstance(plan.protocol, DistributedLaplace)
     weaker = plan.protocol.realised_epsilon(2)
     assert weaker > plan.protocol.epsilon
-    assert f"knows its own noise: epsilon {rounded_up(weaker)}" in str(plan)
-    counted = replace(plan, colluding=1, protocol=replace(plan.protocol, survivors=2))
-    assert "the same epsilon holds against any 1 of the silos" in str(counted)
+    assert f"takes it away, only a factor of at most e^{rounded_up(weaker)} holds" in str(plan)
+    counted = replace(plan, colluding=1, protocol=replace(plan.protocol, survivors=2, colluding=1))
+    assert "it holds against a reader who added noise, too" in str(counted)
 
 
 def test_more_trust_than_granted_is_refused(tmp_path: Path) -> None:
@@ -500,9 +500,7 @@ def test_records_that_cannot_vote_abstain_and_nobody_else_is_told(
     assert (after.cells()[odd] == NOBODY).all()
     others = np.setdiff1d(np.arange(len(before)), odd)
     assert np.array_equal(after.cells()[others], before.cells()[others])
-    assert (
-        "of 40 records 2 abstain because they cannot be encoded, 1 because nobody declared their class" in caplog.text
-    )
+    assert "3 of 40 records abstain" in caplog.text
     silo = fresh_silo(one, tmp_path)
     silo.answer("plan", plan.to_bytes())
     reply = Reply.verified(silo.reply("vote", ask.to_bytes()), one.roster["north"])
@@ -608,6 +606,8 @@ def test_a_plan_whose_secure_sum_would_be_unsafe_is_refused_before_it_is_sent(tm
         replace(plan, roster=roster, protocol=replace(plan.protocol, parties=4))  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="too few shares of noise"):
         replace(plan, protocol=replace(plan.protocol, survivors=3))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="too few shares of noise"):  # nor may the protocol count on more than come
+        replace(plan, protocol=replace(plan.protocol, survivors=2, colluding=1))  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="parties must be >= the 3 silos"):
         replace(plan, protocol=replace(plan.protocol, parties=2))  # type: ignore[call-arg]
 

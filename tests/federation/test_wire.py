@@ -160,9 +160,11 @@ def test_a_node_that_is_handed_another_certificate_says_so_and_answers_nobody(wi
     (wire.root / "misled" / "records.npz").write_bytes((wire.root / "north" / "records.npz").read_bytes())
     wire.start_node("misled", wire.root / "elsewhere" / CERTIFICATE)
     wire.until("misled", "no line to the coordinator")
-    folder = wire.coordinator("misleading", rounds=1, threshold=3, timeout=60)
+    wire.signal("west", signal.SIGSTOP)  # the run waits for it, and is not over before the misled node dials
+    folder = wire.coordinator("misleading", rounds=1, threshold=3, timeout=240, patience=240)
     process = wire.begin(folder)
     wire.until("misled", "does not hold the coordinator's certificate")
+    wire.signal("west", signal.SIGCONT)
     process.wait(240)
     assert_rounds_are_pooled(wire, folder, 1, wire.log("misleading"))
     assert not any((wire.root / "misled" / "state" / "plans").iterdir())

@@ -33,6 +33,8 @@ def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
     array = np.asarray(pool)
     if array.dtype == object and array.ndim == 1:
         return _described_sequence(list(array), names, parse)
+    if array.dtype.kind in "biuf" and array.ndim == 2 and len(names) == array.shape[1] and not np.isfinite(array).all():
+        return Schema(kind=Kind.TABLE, columns=tuple(Column(name=name) for name in names))  # columns may have gaps
     if array.dtype.kind in "biuf" and array.ndim == 2:
         return _vectors(array.shape[1], _numbers(array.dtype), names)
     if array.dtype.kind in "biuf" and array.ndim in (3, 4):

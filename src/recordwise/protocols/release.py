@@ -38,6 +38,11 @@ class Release(ABC):
         KINDS[cls.__name__] = cls
 
     @property
+    def has_counts(self) -> bool:
+        """Whether a student can be taught from its counts, and not only from labels."""
+        return False
+
+    @property
     @abstractmethod
     def decoders(self) -> tuple[str, ...]:
         """The decoders that can read it, the one that "auto" takes first."""
@@ -77,6 +82,10 @@ class Tally(Release):
     @property
     def noise_std(self) -> float:
         return self.law.std
+
+    @property
+    def has_counts(self) -> bool:
+        return self.ballot.labels_per_record == 1
 
     @property
     def decoders(self) -> tuple[str, ...]:

@@ -24,6 +24,10 @@ from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
 
 SCHEMA = 1
+ALIKE = (
+    "The released counts do not tell the classes apart: all queries look alike within the noise, so the student knows "
+    "little more than how common each class is. Spend more, ask fewer queries, or use an encoder that separates them."
+)
 SIMULATED = "All parties were played by one process here: whoever ran it could see every vote."
 
 
@@ -36,6 +40,7 @@ class Summary:
       guarantee: The same, as plain values.
       settings: What was asked for.
       rounds: Per round: queries, noise, and per query its label, confidence, pool samples and noisy gap.
+      verdict: A plain warning where the release shows that little was learnt; empty where there is nothing to say.
       simulated: Whether one process played all parties although the trust asks for several.
       gallery: A few pool samples of each query of the first round.
       hashes: SHA-256 of the public inputs.
@@ -58,6 +63,7 @@ class Summary:
     ledger: Mapping[str, Any] | None
     hashes: Mapping[str, str]
     reading: Mapping[str, Any]
+    verdict: str
     versions: Mapping[str, str]
     created: str
     comparison: list[Mapping[str, Any]] = field(default_factory=list)
@@ -84,6 +90,8 @@ class Summary:
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
         lines = [self.statement, f"labelled {labelled:,} of {self.pool_size:,} pool samples"]
+        if self.verdict:
+            lines.append(self.verdict)
         if self.simulated:
             lines.append(SIMULATED)
         if not self.classes_declared:
@@ -131,11 +139,20 @@ def summarize(
         gallery=gallery_of(pool, distiller.rounds_[0].queries, distiller.rounds_[0].labels),
         ledger=book,
         hashes=dict(distiller.hashes_),
+        verdict=_verdict(distiller),
         reading=distiller.schema_.as_dict(),
         versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
         comparison=list(comparison),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _verdict(distiller: PrivateDistiller) -> str:
+    """What the released counts say about themselves."""
+    learnt = distiller.learnt_
+    if learnt is None or any(one.separates for one in learnt.separation):
+        return ""
+    return ALIKE
 
 
 def _round(one: Round) -> dict[str, Any]:

@@ -1,9 +1,25 @@
-"""Step 7, teach: students that learn the pool with its private labels."""
+"""Step 7, teach: students that learn the pool from what was released."""
 
+from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.students.from_counts import FromCounts, reads_counts
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
 from recordwise.students.spec import student_from
 from recordwise.students.teach import class_probabilities, teach, try_student
 
-__all__ = ["Linear", "Mlp", "PerClass", "TorchStudent", "class_probabilities", "student_from", "teach", "try_student"]
+__all__ = [
+    "Asked",
+    "FromCounts",
+    "Learnt",
+    "Linear",
+    "Mlp",
+    "PerClass",
+    "TorchStudent",
+    "class_probabilities",
+    "learn_from_counts",
+    "reads_counts",
+    "student_from",
+    "teach",
+    "try_student",
+]

@@ -9,18 +9,20 @@ from sklearn.base import clone
 
 from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
+from recordwise.students.from_counts import FromCounts
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
 
-_BY_NAME: dict[str, Callable[..., Any]] = {"linear": Linear, "mlp": Mlp}
+COUNTS = "counts"
+_BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp}
 
 
 def student_from(spec: Any, *, seed: int) -> Any:
     """A student, not yet fitted.
 
     Args:
-      spec: A name ("linear", "mlp"), a name with settings such as {"name": "mlp", "hidden": [64]}, a scikit-learn
-        classifier, which is copied, or a PyTorch module that gives logits.
+      spec: A name ("counts", "linear", "mlp"), a name with settings such as {"name": "mlp", "hidden": [64]}, a
+        scikit-learn classifier, which is copied, or a PyTorch module that gives logits.
       seed: Of students that are randomized and whose settings name no other.
     """
     if isinstance(spec, str | Mapping):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
+from recordwise.students.from_counts import FromCounts
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
 
@@ -76,6 +77,9 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
     """
     if isinstance(student, TorchStudent):
         student.refuse_mistakes(samples, num_classes)
+        return
+    if isinstance(student, FromCounts):
+        student.refuse_mistakes(samples)
         return
     count = min(len(samples), max(1000, 10 * num_classes))
     some = rows(samples, np.linspace(0, len(samples) - 1, count).astype(np.int64))

@@ -93,9 +93,16 @@ class ShuffleSingle(Protocol[Answers]):
 
     @classmethod
     def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> ShuffleSingle:
-        """The messages of colluding silos do not count among the senders, so no more of them are left out."""
-        one = replace(cls.planned(terms, ballot, silos.least_records), senders=silos.least_records, colluding=0)
+        """Senders are the records of all but the colluding silos, each of which has one at least."""
+        planned = cls.planned(terms, ballot, silos.least_records)
+        one = replace(planned, senders=silos.least_records, colluding=silos.colluding)
         return replace(one, mechanism=one.local.name)  # silos need not choose again
+
+    def check_silos(self, silos: Silos) -> None:
+        if self.colluding > silos.colluding:
+            raise InvalidInput(
+                f"colluding must be >= the {self.colluding} that the protocol counts, got {silos.colluding}"
+            )
 
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:

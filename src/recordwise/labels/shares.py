@@ -1,0 +1,145 @@
+"""How many records vote at a query, inferred from the release; and whether the classes lie apart at all.
+
+A query's share of the pool says how many records to expect there, but records may abstain, and they need not be spread
+as the pool is. The sum of a query's cells says the same with noise. Both are weighed by what they are worth: the
+release itself shows how far its sums stray from the pool's shares beyond what noise explains.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import Bools, Floats, Ints
+from recordwise.errors import InvalidInput, whole
+from recordwise.labels.distribution import distribution
+from recordwise.protocols.release import Tally
+from recordwise.randomness import seeded
+
+VOTING = np.linspace(0.02, 1.0, 50)  # shares of the records that may have voted
+SPREAD = np.concatenate([[0.0], np.geomspace(1e-3, 10, 25)])  # variances of a query's rate around the pool's share
+MOST_VOTE = 0.3  # deviation of "all vote" that is expected before anything is seen
+ALIKE = 200  # tables drawn in which all queries have the same shares
+DOUBT = 3.0  # nats by which rates that differ from the pool's must explain the sums better
+LEAST = 0.01  # of what the pool's share says: no query is taken to be empty
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Voters:
+    """How many records vote.
+
+    Attributes:
+      rates: (s,) the expected number of votes at each query.
+      voting: The share of the records that vote, as far as the release shows; 1 where their number is not public.
+      spread: The variance of the queries' rates around the pool's shares, as a share of their square.
+    """
+
+    rates: NDArray[np.float64]
+    voting: float
+    spread: float
+
+
+def voters(tally: Tally, sizes: Ints | Floats, *, num_records: int | None = None, seen: Bools | None = None) -> Voters:
+    """How many records vote at each query: the posterior mean under the release and the pool's shares.
+
+    The sum of a query's cells is taken as normal around voting · records · pool share, with the variance of the noise,
+    of the count, and of rates that differ from the pool's. How many vote and how much rates differ is fitted to all
+    queries together.
+
+    Args:
+      sizes: (s,) how many pool samples belong to each query.
+      num_records: Where it is public; else the release's own sum stands for it.
+      seen: (s,) the queries whose cells may be looked at; the others keep the pool's share. All when None.
+    """
+    sizes = np.asarray(sizes, dtype=np.float64)
+    if sizes.shape != (len(tally.estimate),) or not ((sizes >= 0).all() and sizes.sum() > 0):
+        raise InvalidInput(f"sizes must be those of the {len(tally.estimate)} queries, got shape {sizes.shape}")
+    known = np.ones(len(sizes), dtype=bool) if seen is None else np.asarray(seen, dtype=bool)
+    sums = tally.estimate.sum(axis=1) / tally.ballot.labels_per_record
+    noise = tally.estimate.shape[1] * tally.law.std**2
+    shares = sizes / sizes.sum()
+    if num_records is None:
+        total = max(float(sums[known].sum() / shares[known].sum()), 0.5 * math.sqrt(noise * len(sizes)), 1.0)
+        voting: NDArray[np.float64] = np.ones(1)
+    else:
+        whole(num_records=num_records)
+        total, voting = float(num_records * tally.ballot.votes_per_record), VOTING
+    expected = total * shares
+    share, spread = _fitted(sums[known], expected[known], 1 / np.maximum(sizes[known], 1.0), noise, voting)
+    prior = share * expected
+    wide = prior**2 * (spread + 1 / np.maximum(sizes, 1.0))
+    weight = np.where(known, wide / (wide + noise + prior + 1 / 12), 0.0)
+    rates = prior + weight * (sums - prior)
+    return Voters(rates=np.maximum(rates, np.maximum(LEAST * prior, 1e-3)), voting=share, spread=spread)
+
+
+def _fitted(
+    sums: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    grain: NDArray[np.float64],
+    noise: float,
+    voting: NDArray[np.float64],
+) -> tuple[float, float]:
+    """The share that votes and the spread of the rates under which the queries' sums are likeliest."""
+    mean = voting[:, None, None] * expected
+    variance = noise + mean + 1 / 12 + mean**2 * (SPREAD[:, None] + grain)
+    fit = -0.5 * ((sums - mean) ** 2 / variance + np.log(variance)).sum(axis=2)
+    fit -= 0.5 * ((1 - voting[:, None]) / MOST_VOTE) ** 2 + np.where(SPREAD > 0, DOUBT, 0.0)
+    best = np.unravel_index(int(fit.argmax()), fit.shape)
+    return float(voting[best[0]]), float(SPREAD[best[1]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separation:
+    """Whether the queries' class shares differ by more than noise explains.
+
+    Attributes:
+      explained: The share of the labels' variance that lies between queries: 0 where all queries have the same class
+        shares, 1 where each has a single class. Noise is subtracted; below 0 counts as 0.
+      chance: How often tables in which all queries are alike look at least this different. Small means they differ.
+    """
+
+    explained: float
+    chance: float
+
+    @property
+    def separates(self) -> bool:
+        """Whether the release shows that classes lie apart: less than one table in twenty would show it by chance."""
+        return self.chance < 0.05
+
+
+def separation(tally: Tally, rates: Floats) -> Separation:
+    """Whether the classes lie apart, from the release alone. Deterministic: what is drawn has a fixed seed.
+
+    What is compared is each cell with its class's overall share of its own query's sum, so a query with many or few
+    records says nothing by its size.
+    """
+    rates = np.asarray(rates, dtype=np.float64)
+    if rates.shape != (len(tally.estimate),) or not (rates >= 0).all():
+        raise InvalidInput(f"rates must be those of the {len(tally.estimate)} queries, got shape {rates.shape}")
+    shares = np.maximum(tally.estimate.sum(axis=0), 0.0)
+    num_classes = len(shares)
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(num_classes, 1 / num_classes)
+    weight = 1 / (tally.law.std**2 + rates * (1 / num_classes) + 1 / 12)
+    rng = seeded(0, "separation")
+    noise, below = distribution(tally.law)
+    alike = np.empty(ALIKE)
+    for draw in range(ALIKE):
+        table = rng.poisson(rates[:, None] * shares) + np.interp(rng.random(tally.estimate.shape), below, noise)
+        alike[draw] = _unlike(table, weight)
+    found = _unlike(tally.estimate, weight)
+    # Pure queries differ from the overall shares by this much.
+    pure = float((weight * rates**2).sum() * (1 - (shares**2).sum()))
+    explained = (found - float(alike.mean())) / pure if pure > 0 else 0.0
+    chance = (1 + int((alike >= found).sum())) / (1 + ALIKE)
+    return Separation(explained=min(1.0, max(0.0, explained)), chance=chance)
+
+
+def _unlike(table: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    """The weighted squares of what the cells differ by from the overall shares of their own query's sum."""
+    totals = table.sum(axis=0)
+    shares = totals / totals.sum() if totals.sum() > 0 else np.full(len(totals), 1 / len(totals))
+    return float((weight[:, None] * (table - table.sum(axis=1, keepdims=True) * shares) ** 2).sum())

@@ -1,0 +1,203 @@
+"""Choices made from the release itself: whatever predicts the cells of held-out queries best.
+
+Queries are held out in folds. Everything is fitted without their cells, the decoder's opinion included, and then asked
+for them. Nothing private is looked at, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from recordwise.arrays import Bools, Ints
+from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
+from recordwise.students.table import Table, row_log_likelihoods, softmax
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+FOLDS = 4
+PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
+NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
+TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
+CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
+
+Hidden = Callable[[int], list[Table]]  # the tables without the cells of one fold
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Choice:
+    """What predicted held-out rows best.
+
+    Attributes:
+      weights: Of the discriminant and, if chosen, of the regression.
+      bias: (C,) added to their logits.
+      penalty: Of the regression; None where the discriminant alone was chosen.
+      network_penalty: Of the network on top; None where there is none.
+      explained: Nats per query beyond equal class shares in all queries.
+    """
+
+    weights: Doubles
+    bias: Doubles
+    penalty: float | None
+    network_penalty: float | None
+    explained: float
+
+
+def choose(
+    vectors: Singles,
+    owners: Sequence[Ints],
+    tables: Sequence[Table],
+    folds: Sequence[Ints],
+    without: Hidden,
+    *,
+    hidden: int | None,
+    rng: np.random.Generator,
+) -> Choice:
+    """The parts and weights under which held-out rows are likeliest.
+
+    Args:
+      owners: For each table (m,) the query of each sample.
+      tables: With all cells.
+      folds: For each table (s,) the fold in which each query is held out.
+      without: The tables as they are when a fold's cells were never seen.
+      hidden: Units of a network to try on top of the linear parts; None tries none.
+    """
+    trial = _Trial.of(vectors, owners, tables, folds, without, rng)
+    decoded = [logits_of(trial.vectors, discriminant(trial.vectors, held)) for held in trial.fitted]
+    parts, penalty = [decoded], None
+    weights, bias, score = trial.judged(parts)
+    tried = [(strength, logits, trial.judged([decoded, logits])) for strength, logits in _regressions(trial)]
+    strength, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
+    if _clearly(blended[2] - score):
+        penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
+    network_penalty = None
+    if hidden is not None:
+        base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
+        for strength in NETWORK_PENALTIES:
+            joined = [
+                start
+                + network(trial.vectors, start, held, hidden=hidden, penalty=strength, rng=rng).logits(trial.vectors)
+                for start, held in zip(base, trial.fitted, strict=True)
+            ]
+            found = trial.scored(trial.answers(joined))
+            if _clearly(found - score):
+                network_penalty, score = strength, found
+    common = np.concatenate([_common(table) for table in trial.judges])
+    return Choice(
+        weights=weights,
+        bias=bias,
+        penalty=penalty,
+        network_penalty=network_penalty,
+        explained=float((score - common).mean()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Trial:
+    """Some of the pool, and every fold's tables over it.
+
+    Attributes:
+      vectors: (t, dim) the samples that are tried.
+      fitted: For each fold, the tables without its cells.
+      judges: The tables with all cells, over as many copies of the samples as there are tables: different releases
+        hold the same sample out in different folds.
+      held_out: For each fold (t · tables,) the copies whose query it holds out.
+    """
+
+    vectors: Singles
+    fitted: list[list[Table]]
+    judges: list[Table]
+    held_out: list[Bools]
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Singles,
+        owners: Sequence[Ints],
+        tables: Sequence[Table],
+        folds: Sequence[Ints],
+        without: Hidden,
+        rng: np.random.Generator,
+    ) -> _Trial:
+        some = _trial_samples(owners, len(vectors), rng)
+        # Samples of no query get no fold.
+        fold_of = np.concatenate(
+            [np.where(owner[some] >= 0, every[owner[some]], -1) for owner, every in zip(owners, folds, strict=True)]
+        )
+        return cls(
+            vectors=vectors[some],
+            fitted=[[table.of_samples(some) for table in without(fold)] for fold in range(FOLDS)],
+            judges=_stacked([table.of_samples(some) for table in tables]),
+            held_out=[fold_of == fold for fold in range(FOLDS)],
+        )
+
+    def answers(self, by_fold: Sequence[Singles]) -> Singles:
+        """(t · tables, C) the logits of each copy, by the fold that did not see its query."""
+        found = np.zeros((len(self.held_out[0]), by_fold[0].shape[1]), dtype=np.float32)
+        for logits, out in zip(by_fold, self.held_out, strict=True):
+            found[out] = np.tile(logits, (len(self.judges), 1))[out]
+        return found
+
+    def scored(self, logits: Singles) -> Doubles:
+        """The log-likelihood of every held-out row."""
+        return row_log_likelihoods(softmax(logits), self.judges)
+
+    def judged(self, parts: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles, Doubles]:
+        """The weights and class shifts with which the parts predict held-out rows best, and how well they do."""
+        every = [self.answers(part) for part in parts]
+        weights, bias = blend(every, self.judges)
+        return weights, bias, self.scored(mixed(every, weights, bias))
+
+
+def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:
+    """Each penalty, and the logits that each fold's regression then has; a stronger one starts the next."""
+    found: list[Doubles | None] = [None] * FOLDS
+    for penalty in sorted(PENALTIES, reverse=True):
+        found = [
+            regression(trial.vectors, tables, penalty, start) for tables, start in zip(trial.fitted, found, strict=True)
+        ]
+        yield penalty, [logits_of(trial.vectors, one) for one in found if one is not None]
+
+
+def _clearly(gain: Doubles) -> bool:
+    return bool(gain.sum() > max(CLEARLY, float(gain.std()) * np.sqrt(len(gain))))
+
+
+def _common(table: Table) -> Doubles:
+    """The counted rows' log-likelihoods when all queries have the same class shares."""
+    totals = np.maximum((table.counted[:, None] * table.cells).sum(axis=0), 1e-9)
+    fit, _ = table.log_likelihood(np.tile(totals / totals.sum(), (len(table.cells), 1)))
+    return np.asarray(fit[table.counted > 0])
+
+
+def _stacked(tables: Sequence[Table]) -> list[Table]:
+    """Tables over as many copies of the samples as there are tables, each with its own copy."""
+    width = tables[0].mean.shape[1]
+    result = []
+    for which, table in enumerate(tables):
+        blocks = [table.mean if i == which else csr_array((len(table.cells), width)) for i in range(len(tables))]
+        result.append(replace(table, mean=csr_array(hstack(blocks, format="csr")).astype(np.float32)))
+    return result
+
+
+def _trial_samples(owners: Sequence[Ints], num_samples: int, rng: np.random.Generator) -> Ints:
+    """Some of the pool, the same share of every query and at least a few samples of each."""
+    if num_samples <= TRIAL_SAMPLES:
+        return np.arange(num_samples)
+    order = rng.permutation(num_samples)
+    kept = np.zeros(num_samples, dtype=bool)
+    kept[order[:TRIAL_SAMPLES]] = True
+    for every in owners:  # the first few of every query, in random order
+        owner = every[order]
+        by_query = np.argsort(owner, kind="stable")
+        ranked = owner[by_query]
+        first = np.searchsorted(ranked, ranked, side="left")
+        rank = np.empty(num_samples, dtype=np.int64)
+        rank[by_query] = np.arange(num_samples) - first
+        kept[order[(rank < 5) & (owner >= 0)]] = True
+    return np.flatnonzero(kept)

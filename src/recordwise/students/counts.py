@@ -1,0 +1,244 @@
+"""Teaching from counts: a student that explains the whole released table, not only each query's label.
+
+Three ingredients, all post-processing of the release:
+
+- *What the decoder says.* Linear discriminant analysis of the pool with the joint decoder's soft labels, sharpened once
+  by the released shares. It needs few votes, and its ceiling is the queries' purity.
+- *What the table says.* A softmax regression whose mean predictions over each query's samples are likeliest to have
+  given the released cells, under the known law of their noise.
+- *What held-out rows say.* Queries are held out in folds; both are fitted without their cells. How strong the penalty
+  is, how much of either goes into the student, and its temperature, are whatever predicts those cells best. The table
+  joins only where it predicts them clearly better.
+
+The student is linear in the end: a sum of two linear maps. A small network may be tried on top of it, and joins by the
+same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from recordwise.arrays import Bools, Floats, Ints
+from recordwise.data.samples import Samples
+from recordwise.encoders.vectors import Scaler, flat
+from recordwise.errors import InvalidInput, whole
+from recordwise.labels.held_out import decode_seen
+from recordwise.labels.likelihood import cell_law
+from recordwise.labels.shares import Separation, Voters, separation, voters
+from recordwise.protocols.release import Release, Tally
+from recordwise.randomness import seeded
+from recordwise.students.choice import FOLDS, choose
+from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
+from recordwise.students.table import Table, mean_over, softmax, tilted
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+FEW = 3  # queries per class, below which none can be spared for a fold
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """A release, and whom it was asked about. All public.
+
+    Attributes:
+      release: Noisy counts; a record may have one label.
+      owner: (m,) the query that each sample of the pool belongs to; -1 for none.
+      graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
+      num_records: Where it is public; None where the release's own sum must do.
+    """
+
+    release: Release
+    owner: Ints
+    graph: Floats | None = None
+    num_records: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learnt:
+    """A student, and what the release says about it.
+
+    Attributes:
+      student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn.
+      probabilities: (m, C) the probability of each class for each pool sample, by the student and the release together: what
+        to teach any other student (`teach`).
+      voters: How many records vote at each query, one for each release.
+      separation: Whether the classes lie apart, one for each release.
+      explained: How much likelier held-out rows are under the student than under equal class shares in all queries, in
+        nats per query; None where queries are too few to hold any out.
+      penalty: The chosen penalty of the fit to the table; None where the decoder's labels alone were chosen.
+      weights: How much of the decoder's and of the table's student went in.
+    """
+
+    student: TableStudent
+    probabilities: Singles
+    voters: tuple[Voters, ...]
+    separation: tuple[Separation, ...]
+    explained: float | None
+    penalty: float | None
+    weights: tuple[float, ...]
+
+
+class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A softmax regression on scaled vectors, perhaps with a network on top, as `learn_from_counts` found them."""
+
+    def __init__(self, coefficients: Doubles, scaler: Scaler, shift: Doubles, network: Network | None = None) -> None:
+        self.coefficients = coefficients
+        self.scaler = scaler
+        self.shift = shift
+        self.network = network
+
+    @property
+    def classes_(self) -> Ints:
+        return np.arange(self.coefficients.shape[1])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict_proba(self, X: Samples) -> NDArray[np.float64]:
+        """(n, C) the probability of each class, in the ballot's order."""
+        vectors = self.scaler.transform(flat("samples", X))
+        logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
+        if self.network is not None:
+            logits += self.network.logits(vectors)
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Samples) -> Ints:
+        return np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
+
+
+def learn_from_counts(
+    pool: Samples,
+    asked: Sequence[Asked],
+    *,
+    hidden: int | None = None,
+    class_weight: str | Mapping[int, float] | None = None,
+    seed: int = 0,
+) -> Learnt:
+    """The student that best explains what was released.
+
+    Guarantees:
+      - a function of the pool, the releases and the seed: post-processing, at no cost in privacy;
+      - what is held out for a choice is hidden from everything that is fitted for it, the decoder included.
+
+    Args:
+      pool: The m samples, encoded.
+      asked: One or more releases, over the same or over different partitions of the pool.
+      hidden: Units of a small network to try on top of the linear student; None tries none.
+      class_weight: As in scikit-learn: None, "balanced", or a weight for each class; odds are multiplied by it.
+      seed: Of the folds, of the samples that choices are tried on, and of a network's first weights.
+    """
+    releases = _tallies(asked)
+    if hidden is not None:
+        whole(hidden=hidden)
+    scaler = Scaler().fit(flat("pool", pool))
+    vectors = scaler.transform(flat("pool", pool))
+    for one in asked:
+        if np.asarray(one.owner).shape != (len(vectors),):
+            raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
+    everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
+    who = tuple(_voters(one, seen) for one, seen in zip(asked, everything, strict=True))
+    tables = _tables(asked, everything)
+    parts, choice = [discriminant(vectors, tables)], None
+    rng = seeded(seed, "teaching from counts")
+    if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
+        folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
+        choice = choose(
+            vectors,
+            [one.owner for one in asked],
+            tables,
+            folds,
+            lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
+            hidden=hidden,
+            rng=rng,
+        )
+    if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
+        weights, bias = blend([logits_of(vectors, parts[0])], tables)
+    else:
+        weights, bias = choice.weights, choice.bias
+        parts.append(regression(vectors, tables, choice.penalty))
+    coefficients = sum((w * part for w, part in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
+    coefficients[-1] += bias
+    logits, net = logits_of(vectors, coefficients), None
+    if choice is not None and choice.network_penalty is not None and hidden is not None:
+        net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
+        logits = logits + net.logits(vectors)
+    chances = tilted(softmax(logits), tables)
+    return Learnt(
+        student=TableStudent(coefficients, scaler, _shift(class_weight, chances), net),
+        probabilities=chances,
+        voters=who,
+        separation=tuple(separation(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
+        explained=None if choice is None else choice.explained,
+        penalty=None if choice is None else choice.penalty,
+        weights=tuple(float(w) for w in weights),
+    )
+
+
+def _tallies(asked: Sequence[Asked]) -> list[Tally]:
+    """The releases; or one line on one that has no counts to learn from."""
+    if not asked:
+        raise InvalidInput("asked must hold at least one release")
+    tallies = []
+    for one in asked:
+        if not isinstance(one.release, Tally):
+            raise InvalidInput(
+                f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
+            )
+        if one.release.ballot.labels_per_record > 1:
+            raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
+        tallies.append(one.release)
+    classes = {one.release.ballot.num_classes for one in asked}
+    if len(classes) > 1:
+        raise InvalidInput(f"releases must be about the same classes, got {sorted(classes)} of them")
+    return tallies
+
+
+def _voters(one: Asked, seen: Bools) -> Voters:
+    assert isinstance(one.release, Tally)
+    sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)
+    return voters(one.release, sizes, num_records=one.num_records, seen=seen)
+
+
+def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
+    """What the seen rows of each release say, the decoder's opinion included."""
+    tables = []
+    for one, known in zip(asked, seen, strict=True):
+        release = one.release
+        assert isinstance(release, Tally)
+        sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
+        rates = _voters(one, known).rates
+        tables.append(
+            Table(
+                mean=mean_over(one.owner, len(sizes)),
+                cells=release.estimate,
+                law=cell_law(release.law),
+                rates=rates,
+                grain=1 / np.maximum(sizes, 1),
+                prior=decode_seen(release, rates, one.graph, known).soft,
+                counted=(known & (sizes > 0)).astype(np.float64),
+            )
+        )
+    return tables
+
+
+def _shift(class_weight: str | Mapping[int, float] | None, chances: Singles) -> Doubles:
+    """(C,) what to add to the logits for these class weights."""
+    num_classes = chances.shape[1]
+    if class_weight is None:
+        return np.zeros(num_classes)
+    if class_weight == "balanced":
+        share = np.asarray(chances.mean(axis=0, dtype=np.float64))
+        return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
+    if isinstance(class_weight, str):
+        raise InvalidInput(f"class_weight must be None, 'balanced' or a weight for each class, got {class_weight!r}")
+    weights = np.array([class_weight.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
+    if not ((weights > 0) & np.isfinite(weights)).all() or not set(class_weight) <= set(range(num_classes)):
+        raise InvalidInput(f"class_weight must be > 0 for classes in [0, {num_classes}), got {dict(class_weight)!r}")
+    return np.log(weights)

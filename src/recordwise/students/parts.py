@@ -1,0 +1,145 @@
+"""What a student from counts is made of: two linear maps, a small network, and how they are blended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from recordwise.students.table import Table, loss, softmax, tilted
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
+SOLVER_STEPS = 60
+NETWORK_STEPS = 150
+MOST = 2.0  # weight of a part: noise does not make anybody much surer
+BIAS = 50.0  # penalty on the squared shift of a class's logit
+
+
+def logits_of(vectors: Singles, coefficients: Doubles) -> Singles:
+    single = coefficients.astype(np.float32)
+    return np.asarray(vectors @ single[:-1] + single[-1], dtype=np.float32)
+
+
+def _centred(coefficients: Doubles) -> Doubles:
+    return np.asarray(coefficients - coefficients.mean(axis=1, keepdims=True))
+
+
+def discriminant(vectors: Singles, tables: Sequence[Table]) -> Doubles:
+    """Linear discriminant analysis of the decoder's soft labels, and once more of what it makes of them."""
+    opinion = np.zeros((len(vectors), tables[0].prior.shape[1]), dtype=np.float32)
+    for table in tables:
+        opinion += (table.mean.T > 0).astype(np.float32) @ table.prior.astype(np.float32)
+    taught = opinion.sum(axis=1) > 0
+    chances = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
+    scatter = (vectors.T @ vectors).astype(np.float64) / len(vectors)
+    first = _lda(vectors[taught], chances, scatter)
+    return _lda(vectors, tilted(softmax(logits_of(vectors, first)), tables), scatter)
+
+
+def _lda(vectors: Singles, chances: Singles, scatter: Doubles) -> Doubles:
+    """(dim + 1, C) coefficients of Gaussian classes that share one covariance."""
+    mass = chances.sum(axis=0, dtype=np.float64) + 1e-6
+    centre = (chances.T @ vectors).astype(np.float64) / mass[:, None]
+    share = mass / mass.sum()
+    within = scatter - (centre.T * share) @ centre
+    within += RIDGE * np.trace(within) / len(within) * np.eye(len(within))
+    slope = np.linalg.solve(within, centre.T)
+    return _centred(np.vstack([slope, -0.5 * (centre.T * slope).sum(axis=0) + np.log(share)]))
+
+
+def regression(vectors: Singles, tables: Sequence[Table], penalty: float, start: Doubles | None = None) -> Doubles:
+    """(dim + 1, C) coefficients of the softmax regression that explains the tables best, by L-BFGS."""
+    dim, num_classes = vectors.shape[1], tables[0].prior.shape[1]
+    weight = penalty * dim
+
+    def objective(flat_coefficients: Doubles) -> tuple[float, Doubles]:
+        coefficients = flat_coefficients.reshape(dim + 1, num_classes)
+        value, by_logit = loss(logits_of(vectors, coefficients), tables)
+        gradient = np.empty_like(coefficients)
+        gradient[:-1] = vectors.T @ by_logit + weight * coefficients[:-1]
+        gradient[-1] = by_logit.sum(axis=0, dtype=np.float64)
+        return value + 0.5 * weight * float((coefficients[:-1] ** 2).sum()), gradient.ravel()
+
+    first = np.zeros((dim + 1, num_classes)) if start is None else start
+    return _centred(_solved(objective, first.ravel(), SOLVER_STEPS).reshape(dim + 1, num_classes))
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One hidden layer: tanh(x · first) · second.
+
+    Attributes:
+      first: (dim + 1, hidden), the last row is the bias.
+      second: (hidden, C).
+    """
+
+    first: Doubles
+    second: Doubles
+
+    def logits(self, vectors: Singles) -> Singles:
+        hidden = np.tanh(logits_of(vectors, self.first))
+        return np.asarray(hidden @ self.second.astype(np.float32), dtype=np.float32)
+
+
+def network(
+    vectors: Singles, base: Singles, tables: Sequence[Table], *, hidden: int, penalty: float, rng: np.random.Generator
+) -> Network:
+    """The network that, added to the (m, C) logits `base`, explains the tables best; by L-BFGS from small weights."""
+    dim, num_classes = vectors.shape[1], base.shape[1]
+    size = (dim + 1) * hidden
+
+    def split(values: Doubles) -> tuple[Doubles, Doubles]:
+        return values[:size].reshape(dim + 1, hidden), values[size:].reshape(hidden, num_classes)
+
+    def objective(values: Doubles) -> tuple[float, Doubles]:
+        first, second = split(values)
+        active = np.tanh(logits_of(vectors, first))
+        value, by_logit = loss(base + active @ second.astype(np.float32), tables)
+        inner = (by_logit @ second.T.astype(np.float32)) * (1 - active * active)
+        by_first = np.vstack([vectors.T @ inner, inner.sum(axis=0)]).astype(np.float64)
+        gradient = np.concatenate([by_first.ravel(), (active.T @ by_logit).astype(np.float64).ravel()])
+        return value + 0.5 * penalty * float((values**2).sum()), gradient + penalty * values
+
+    start = np.concatenate([rng.normal(size=size) / np.sqrt(dim), 0.01 * rng.normal(size=hidden * num_classes)])
+    return Network(*split(_solved(objective, start, NETWORK_STEPS)))
+
+
+def _solved(objective: Callable[[Doubles], tuple[float, Doubles]], start: Doubles, steps: int, **more: Any) -> Doubles:
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20, "ftol": 1e-7}, **more
+    )
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def blend(every: Sequence[Singles], tables: Sequence[Table]) -> tuple[Doubles, Doubles]:
+    """Weights >= 0 of several students' (m, C) logits, and a shift for each class, that explain the tables best.
+
+    The tables alone: the decoder's opinion is in the students already, and would blur them a second time.
+    """
+    count, num_classes = len(every), every[0].shape[1]
+    tables = [replace(table, prior=np.zeros_like(table.prior)) for table in tables]
+
+    def objective(values: Doubles) -> tuple[float, Doubles]:
+        weights, bias = values[:count], values[count:]
+        value, by_logit = loss(mixed(every, weights, bias), tables)
+        by_weight = [float((by_logit * logits).sum(dtype=np.float64)) for logits in every]
+        by_bias = by_logit.sum(axis=0, dtype=np.float64) + BIAS * bias
+        return value + 0.5 * BIAS * float((bias**2).sum()), np.append(by_weight, by_bias)
+
+    start = np.append(np.full(count, 0.5 / count), np.zeros(num_classes))
+    bounds = [(1e-3, MOST)] + [(0.0, MOST)] * (count - 1) + [(None, None)] * num_classes
+    found = _solved(objective, start, SOLVER_STEPS, bounds=bounds)
+    return found[:count], found[count:]
+
+
+def mixed(every: Sequence[Singles], weights: Doubles, bias: Doubles) -> Singles:
+    """(m, C) the parts' logits, blended."""
+    total = sum((np.float32(w) * logits for w, logits in zip(weights, every, strict=True)), np.zeros_like(every[0]))
+    return np.asarray(total + bias.astype(np.float32), dtype=np.float32)

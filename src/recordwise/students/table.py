@@ -1,0 +1,124 @@
+"""How well class probabilities of the pool's samples explain a released table, and in which direction to improve them.
+
+A query's cells are expected to hold rate · (mean probability of the class over the query's pool samples). The loss is
+the negative log-likelihood of the released cells under the law of their error, plus a weak prior: some pseudo-records
+per query, spread as the joint decoder says. All of it is a function of per-sample logits, so any student that has a
+gradient can be fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from recordwise.arrays import Ints
+from recordwise.labels.likelihood import WHOLE, CellLaw
+from recordwise.labels.soft import project
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
+PSEUDO = 0.01  # pseudo-records of the decoder's opinion, as a share of a query's records
+STRENGTH = 10.0  # pool samples' worth of belief in the student's own share of a query, beside the released one
+TILTS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """One released table, the pool samples behind its rows, and what is expected of them.
+
+    Attributes:
+      mean: (s, m) sparse: the mean over each query's pool samples.
+      cells: (s, C) as released.
+      law: Of a cell's error.
+      rates: (s,) expected votes.
+      grain: (s,) one over the number of the query's pool samples.
+      prior: (s, C) the decoder's class shares.
+      counted: (s,) one where the row's cells count, zero where they are held out.
+    """
+
+    mean: csr_array
+    cells: Doubles
+    law: CellLaw
+    rates: Doubles
+    grain: Doubles
+    prior: Doubles
+    counted: Doubles
+
+    def log_likelihood(self, shares: Doubles) -> tuple[Doubles, Doubles]:
+        """(s,) of each row, for (s, C) class shares, and (s, C) its derivative by the shares."""
+        expected = self.rates[:, None] * shares
+        # A count varies by chance, by the pool samples that stand for the records, and by what no student explains.
+        growth = (1 + self.rates * (self.grain + MISFIT))[:, None]
+        fit, by_residual, by_variance = self.law.log_likelihood(self.cells - expected, expected * growth + WHOLE)
+        return fit.sum(axis=1), self.rates[:, None] * (by_variance * growth - by_residual)
+
+    def believed(self, shares: Doubles) -> Doubles:
+        """(s, C) class shares between the student's and the released ones, each weighed by its variance."""
+        own = np.maximum(shares * (1 - shares), 1e-4) / (1 + STRENGTH)
+        seen = (self.law.variance + self.rates[:, None] * np.maximum(shares, 0.01)) / self.rates[:, None] ** 2
+        weight = self.counted[:, None] * own / (own + seen)
+        return project(shares + weight * (self.cells / self.rates[:, None] - shares))
+
+    def of_samples(self, kept: Ints) -> Table:
+        """The same table over some of the pool's samples; a query that loses all of them no longer counts."""
+        some = self.mean[:, kept]
+        part = np.asarray(some.sum(axis=1), dtype=np.float64).ravel()
+        scaled = csr_array(some.multiply((1 / np.maximum(part, 1e-12))[:, None])).astype(np.float32)
+        return replace(self, mean=scaled, counted=self.counted * (part > 0))
+
+
+def mean_over(owner: Ints, num_queries: int) -> csr_array:
+    """(s, m) the mean over the pool samples that each query owns; samples of no query (-1) count nowhere."""
+    members = np.flatnonzero(owner >= 0)
+    size = np.bincount(owner[members], minlength=num_queries)
+    return csr_array(
+        ((1 / size[owner[members]]).astype(np.float32), (owner[members], members)), shape=(num_queries, len(owner))
+    )
+
+
+def softmax(logits: Singles) -> Singles:
+    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
+    """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
+    chances = softmax(logits)
+    total, by_chance = 0.0, np.zeros_like(chances)
+    for table in tables:
+        shares = np.maximum((table.mean @ chances).astype(np.float64), 1e-9)
+        fit, by_share = table.log_likelihood(shares)
+        pseudo = PSEUDO * table.rates[:, None] * table.prior
+        total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
+        downhill = -table.counted[:, None] * by_share - pseudo / shares
+        by_chance += table.mean.T @ downhill.astype(np.float32)
+    return total, chances * (by_chance - (by_chance * chances).sum(axis=1, keepdims=True))
+
+
+def row_log_likelihoods(chances: Singles, tables: Sequence[Table]) -> Doubles:
+    """The log-likelihoods of all counted rows of all tables, one after the other."""
+    found = []
+    for table in tables:
+        fit, _ = table.log_likelihood(np.maximum((table.mean @ chances).astype(np.float64), 1e-9))
+        found.append(fit[table.counted > 0])
+    return np.concatenate(found)
+
+
+def tilted(chances: Singles, tables: Sequence[Table]) -> Singles:
+    """The chances, moved within each query until their means are the class shares that are believed of it."""
+    wanted = [table.believed((table.mean @ chances).astype(np.float64)) for table in tables]
+    moved = chances
+    for _ in range(TILTS):
+        for table, target in zip(tables, wanted, strict=True):
+            ratio = (target + 1e-3) / ((table.mean @ moved).astype(np.float64) + 1e-3)
+            member = (table.mean.T > 0).astype(np.float32)
+            factor = member @ ratio.astype(np.float32)
+            moved = moved * np.where(factor > 0, factor, 1.0)
+            moved = moved / moved.sum(axis=1, keepdims=True)
+    return np.asarray(moved, dtype=np.float32)

@@ -1,0 +1,20 @@
+"""What the teaching experiment measures with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from experiments.teaching import bed_of, calibration_error
+
+
+def test_calibration_error_is_the_mean_gap_between_confidence_and_being_right() -> None:
+    sure = np.tile([0.9, 0.1], (10, 1))
+    assert calibration_error(sure, np.array([0] * 9 + [1])) == pytest.approx(0.0)
+    assert calibration_error(sure, np.ones(10, dtype=np.int64)) == pytest.approx(0.9)
+
+
+def test_in_the_generated_table_a_quarter_abstains_and_few_are_rare() -> None:
+    bed = bed_of("abstaining")
+    assert len(bed.abstaining) / len(bed.records) == pytest.approx(0.23, abs=0.01)
+    assert bed.record_labels.mean() == pytest.approx(0.06, abs=0.005)
+    assert bed.record_labels[bed.abstaining].mean() < 0.03

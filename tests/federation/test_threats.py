@@ -1,0 +1,29 @@
+"""The threat model names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "concepts" / "threats.md"
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", PAGE.read_text())
+    assert len(named) > 25
+    for file, function in named:
+        assert f"def {function}(" in (HERE / file).read_text() or not function, f"{file}::{function}"
+
+
+def test_every_attacker_of_the_threat_model_has_a_section() -> None:
+    text = PAGE.read_text()
+    for attacker in (
+        "A stranger",
+        "A registered node",
+        "insider",
+        "The coordinator",
+        "The shuffler",
+        "A thief of a disk",
+    ):
+        assert re.search(rf"^## .*{attacker}", text, re.MULTILINE)

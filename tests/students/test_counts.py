@@ -1,0 +1,290 @@
+"""Teaching from counts: a student that explains the whole release."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from recordwise.arrays import Floats, Ints
+from recordwise.errors import InvalidInput
+from recordwise.labels import decode, neighbour_graph
+from recordwise.privacy.noise import DiscreteLaplace, Normal, SeededNoise
+from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.local import Collision
+from recordwise.protocols.release import Tally
+from recordwise.queries import KMeansQueries, Queries
+from recordwise.students import student_from, teach
+from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
+from recordwise.students.parts import discriminant, regression
+from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """Classes along a line through many queries: every query is mixed, and only the table knows where they part."""
+
+    pool: Floats
+    records: Floats
+    test: Floats
+    pool_labels: Ints
+    record_labels: Ints
+    test_labels: Ints
+
+
+def mixed_world(seed: int = 0, *, num_records: int = 12_000, weights: tuple[float, ...] = (0, 0, 0, 0, 2, 0)) -> World:
+    """Two classes that part along the dimension which varies least, so that k-means does not cut there."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for size in (3_000, num_records, 3_000):
+        x = rng.normal(size=(size, 6)) * [3, 3, 2, 2, 1.5, 1]
+        label = rng.random(size) < 1 / (1 + np.exp(-(x @ np.array(weights))))
+        parts.append((x.astype(np.float32), label.astype(np.int64)))
+    (pool, pl), (records, rl), (test, tl) = parts
+    return World(pool=pool, records=records, test=test, pool_labels=pl, record_labels=rl, test_labels=tl)
+
+
+def asked_of(world: World, epsilon: str, *, s: int = 60, seed: int = 0, abstaining: Ints | None = None) -> Asked:
+    queries = KMeansQueries(num_queries=s, seed=seed).ask(world.pool)
+    votes = votes_of(world, queries, abstaining)
+    protocol = CentralLaplace(ballot=votes.ballot, epsilon=Fraction(epsilon))
+    noise = SeededNoise(seed)
+    release = protocol.server([protocol.client(votes, noise)], noise)
+    graph = neighbour_graph(world.pool, queries.vectors, metric=queries.metric)
+    return Asked(release=release, owner=queries.owner, graph=graph, num_records=len(world.records))
+
+
+def votes_of(world: World, queries: Queries, abstaining: Ints | None = None) -> Votes:
+    ballot = Ballot(num_queries=len(queries.vectors), num_classes=2)
+    votes = cast_votes(world.records, world.record_labels, queries.vectors, ballot, metric=queries.metric)
+    if abstaining is None:
+        return votes
+    chosen = votes.queries.copy()
+    chosen[abstaining] = NOBODY
+    return Votes(ballot, chosen, votes.labels)
+
+
+def right(learnt: Learnt, world: World) -> float:
+    return float((learnt.student.predict(world.test) == world.test_labels).mean())
+
+
+def auc(chances: Floats, world: World) -> float:
+    return float(roc_auc_score(world.test_labels, chances[:, 1]))
+
+
+def today(world: World, asked: Asked) -> Floats:
+    """The student of the decoder's soft labels."""
+    sizes = np.bincount(asked.owner)
+    labels = decode(asked.release, sizes=sizes, graph=asked.graph, num_records=asked.num_records)
+    student = teach(
+        student_from("linear", seed=0), world.pool, labels.soft[asked.owner], weights=labels.confidence[asked.owner]
+    )
+    return np.asarray(student.predict_proba(world.test))
+
+
+WORLD = mixed_world()
+
+
+def test_the_table_knows_more_than_a_label_per_query() -> None:
+    asked = asked_of(WORLD, "1")
+    learnt = learn_from_counts(WORLD.pool, [asked])
+    best = teach(student_from("linear", seed=0), WORLD.pool, np.eye(2)[WORLD.pool_labels])
+    assert learnt.penalty is not None
+    surprise = surprise_of(learnt.student.predict_proba(WORLD.test))
+    assert surprise < surprise_of(today(WORLD, asked)) - 0.1
+    assert surprise < surprise_of(best.predict_proba(WORLD.test)) + 0.02
+    assert right(learnt, WORLD) > float(best.score(WORLD.test, WORLD.test_labels)) - 0.02
+
+
+def surprise_of(chances: Floats) -> float:
+    """Mean log-loss on the test samples."""
+    return float(-np.log(chances[np.arange(len(chances)), WORLD.test_labels]).mean())
+
+
+def test_probabilities_are_true() -> None:
+    chances = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")]).student.predict_proba(WORLD.test)
+    confidence, correct = chances.max(axis=1), chances.argmax(axis=1) == WORLD.test_labels
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    error = sum(abs(confidence[bins == b].sum() - correct[bins == b].sum()) for b in range(10)) / len(correct)
+    assert error < 0.05
+
+
+def test_what_is_held_out_is_hidden_from_rates_decoder_and_fit() -> None:
+    asked = asked_of(WORLD, "1")
+    seen = np.arange(60) % 4 != 1
+    assert isinstance(asked.release, Tally)
+    other = asked.release.estimate.copy()
+    other[~seen] = 10_000
+    [before], [after] = (
+        _tables([replace(asked, release=replace(asked.release, estimate=cells))], [seen])
+        for cells in (asked.release.estimate, other)
+    )
+    assert (before.rates == after.rates).all() and (before.prior == after.prior).all()
+    assert (before.counted == seen).all()
+    for fit in (lambda table: discriminant(WORLD.pool, [table]), lambda table: regression(WORLD.pool, [table], 0.5)):
+        assert (fit(before) == fit(after)).all()
+
+
+def test_noise_too_loud_for_the_table_leaves_the_decoders_labels() -> None:
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "0.005")])
+    assert learnt.penalty is None and len(learnt.weights) == 1
+
+
+def test_the_score_says_how_well_held_out_rows_are_explained() -> None:
+    clear = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
+    pure_chance = mixed_world(weights=(0, 0, 0, 0, 0, 0))
+    nothing = learn_from_counts(pure_chance.pool, [asked_of(pure_chance, "1")])
+    assert clear.explained is not None and nothing.explained is not None
+    assert clear.explained > 0.5 > 0.2 > nothing.explained
+    assert clear.separation[0].separates and nothing.separation[0].explained < 0.05
+
+
+def test_a_rare_class_is_found_though_records_abstain() -> None:
+    """94 : 6, and most records of the dense middle abstain. Read by the pool's shares, their votes would be missed."""
+    rng = np.random.default_rng(0)
+
+    def part(size: int) -> tuple[Floats, Ints]:
+        rare = rng.random(size) < 0.06
+        x = rng.normal(size=(size, 4)) * np.where(rare[:, None], 1.0, 0.6)
+        x[:, 0] += 1.5 * rare
+        return x.astype(np.float32), rare.astype(np.int64)
+
+    (pool, pl), (records, rl), (test, tl) = part(3_000), part(20_000), part(4_000)
+    world = World(pool=pool, records=records, test=test, pool_labels=pl, record_labels=rl, test_labels=tl)
+    abstaining = np.flatnonzero((np.linalg.norm(records, axis=1) < 1) & (rng.random(len(records)) < 0.9))
+    learnt = learn_from_counts(world.pool, [asked_of(world, "2", s=5, abstaining=abstaining)])
+    chances = learnt.student.predict_proba(world.test)
+    best = teach(student_from("linear", seed=0), world.pool, np.eye(2)[world.pool_labels])
+    assert learnt.voters[0].voting == pytest.approx(1 - len(abstaining) / len(records), abs=0.05)
+    assert auc(chances, world) > auc(best.predict_proba(world.test), world) - 0.01
+    assert chances[:, 1].mean() == pytest.approx(0.06, abs=0.02)
+
+
+def test_several_releases_over_several_partitions_teach_one_student() -> None:
+    asked = [asked_of(WORLD, "0.5", seed=seed) for seed in (1, 2)]
+    both = learn_from_counts(WORLD.pool, asked)
+    assert len(both.voters) == len(both.separation) == 2
+    alone = max(right(learn_from_counts(WORLD.pool, [one]), WORLD) for one in asked)
+    assert right(both, WORLD) > alone - 0.02
+
+
+def test_a_second_release_about_other_queries_is_not_ignored() -> None:
+    loud, clear = asked_of(WORLD, "0.01", seed=1), asked_of(WORLD, "1", seed=2)
+    both = learn_from_counts(WORLD.pool, [loud, clear])
+    assert right(both, WORLD) > right(learn_from_counts(WORLD.pool, [loud]), WORLD) + 0.05
+
+
+def test_estimates_under_local_trust_teach_too() -> None:
+    queries = KMeansQueries(num_queries=20, seed=0).ask(WORLD.pool)
+    votes = votes_of(WORLD, queries)
+    protocol = Collision(ballot=votes.ballot, epsilon=Fraction(4))
+    noise = SeededNoise(0)
+    release = protocol.server([protocol.client(votes, noise)], noise)
+    graph = neighbour_graph(WORLD.pool, queries.vectors, metric=queries.metric)
+    learnt = learn_from_counts(
+        WORLD.pool, [Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))]
+    )
+    assert right(learnt, WORLD) > 0.7
+
+
+def test_as_many_queries_as_classes_leave_none_to_hold_out() -> None:
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=4)])
+    assert learnt.explained is None and learnt.penalty is None
+    assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
+
+
+def test_the_same_release_gives_the_same_student() -> None:
+    asked = asked_of(WORLD, "1")
+    one, two = (learn_from_counts(WORLD.pool, [asked]) for _ in range(2))
+    assert (one.student.coefficients == two.student.coefficients).all()
+
+
+def test_nothing_but_the_pool_and_the_release_goes_in() -> None:
+    """No argument could carry a label of the pool, and what is released is all there is of the records."""
+    assert set(inspect.signature(learn_from_counts).parameters) == {"pool", "asked", "hidden", "class_weight", "seed"}
+    assert set(Asked.__dataclass_fields__) == {"release", "owner", "graph", "num_records"}
+
+
+def test_class_weights_move_the_odds() -> None:
+    asked = asked_of(WORLD, "1")
+    plain, heavy = (learn_from_counts(WORLD.pool, [asked], class_weight=w).student for w in (None, {1: 3.0}))
+    before, after = (one.predict_proba(WORLD.test) for one in (plain, heavy))
+    assert after[:, 1] / after[:, 0] == pytest.approx(3 * before[:, 1] / before[:, 0], rel=1e-6)
+    balanced = learn_from_counts(WORLD.pool, [asked], class_weight="balanced").student
+    assert list(balanced.classes_) == [0, 1]
+
+
+def test_what_cannot_teach_is_refused_in_one_line() -> None:
+    asked = asked_of(WORLD, "1", s=8)
+    queries = KMeansQueries(num_queries=8, seed=0).ask(WORLD.pool)
+    votes = votes_of(WORLD, queries)
+    protocol = CentralPermuteAndFlip(ballot=votes.ballot, epsilon=Fraction(1))
+    chosen = protocol.server([protocol.client(votes, SeededNoise(0))], SeededNoise(0))
+    with pytest.raises(InvalidInput, match="release must hold counts, got Choices"):
+        learn_from_counts(WORLD.pool, [Asked(release=chosen, owner=queries.owner)])
+    with pytest.raises(InvalidInput, match="at least one release"):
+        learn_from_counts(WORLD.pool, [])
+    with pytest.raises(InvalidInput, match="owner must name the query of each of 3000 samples"):
+        learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=asked.owner[:-1])])
+    with pytest.raises(InvalidInput, match="class_weight must be"):
+        learn_from_counts(WORLD.pool, [asked], class_weight="heavy")
+    with pytest.raises(InvalidInput, match="class_weight must be > 0"):
+        learn_from_counts(WORLD.pool, [asked], class_weight={5: 1.0})
+
+
+def test_several_labels_per_record_are_refused() -> None:
+    from tests.labels.simulated import tally_of
+
+    sets = tally_of(np.ones((6, 3)), DiscreteLaplace(Fraction(1)), r=2)
+    with pytest.raises(InvalidInput, match="one label per record"):
+        learn_from_counts(np.zeros((6, 2)), [Asked(release=sets, owner=np.arange(6))])
+
+
+def test_releases_about_other_classes_do_not_go_together() -> None:
+    from tests.labels.simulated import tally_of
+
+    two, three = (Asked(release=tally_of(np.ones((6, c)), Normal(1.0)), owner=np.arange(6)) for c in (2, 3))
+    with pytest.raises(InvalidInput, match="the same classes"):
+        learn_from_counts(np.zeros((6, 2)), [two, three])
+
+
+def test_a_network_on_top_learns_what_no_line_can() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(-2, 2, size=(size, 2)).astype(np.float32) for size in (3_000, 20_000, 3_000)]
+    labels = [(np.abs(x[:, 0]) + 0.3 * x[:, 1] > 1).astype(np.int64) for x in parts]
+    world = World(
+        pool=parts[0], records=parts[1], test=parts[2],
+        pool_labels=labels[0], record_labels=labels[1], test_labels=labels[2],
+    )  # fmt: skip
+    asked = asked_of(world, "1", s=60)
+    line, curve = (learn_from_counts(world.pool, [asked], hidden=hidden) for hidden in (None, 16))
+    assert line.student.network is None and curve.student.network is not None
+    assert right(curve, world) > 0.9 > right(line, world)
+    assert curve.explained is not None and line.explained is not None and curve.explained > line.explained
+
+
+def test_any_other_student_learns_the_chances_of_the_pool() -> None:
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
+    other = teach(
+        student_from({"name": "mlp", "epochs": 5}, seed=0), WORLD.pool, learnt.probabilities.astype(np.float64)
+    )
+    assert float(other.score(WORLD.test, WORLD.test_labels)) > right(learnt, WORLD) - 0.03
+
+
+@pytest.mark.parametrize(("num_classes", "num_queries"), [(1, 5), (2, 2), (3, 12)])
+def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_queries: int) -> None:
+    """One class; one query per class; queries and samples without each other; fewer samples than dimensions."""
+    from tests.labels.simulated import tally_of
+
+    rng = np.random.default_rng(0)
+    pool = np.hstack([rng.normal(size=(20, 30)), np.ones((20, 1))])
+    owner = np.concatenate([np.arange(num_queries - 1), rng.integers(-1, num_queries - 1, 21 - num_queries)])
+    release = tally_of(rng.normal(size=(num_queries, num_classes)) * 50, DiscreteLaplace(Fraction(30)))
+    learnt = learn_from_counts(pool, [Asked(release=release, owner=owner)])
+    chances = learnt.student.predict_proba(pool)
+    assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
+    assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
