@@ -22,6 +22,7 @@ from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, RandomizedResponse
+from recordwise.protocols.local.questions import Questions
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.randomness import seeded
@@ -113,7 +114,7 @@ def test_a_person_sees_what_an_encoder_runs() -> None:
     left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
     content = encoder_bytes.to_bytes(left)
     shown = encoder_bytes.shown_as(content)
-    assert shown.startswith("Pipeline, Hog, Pca, PCA; ")
+    assert shown.startswith("Pipeline, Hog, Pca, ExactLinear; ")
     assert shown.endswith(f"SHA-256 {hashlib.sha256(content).hexdigest()}")
     assert f"{len(content):,} bytes" in shown
 
@@ -139,9 +140,6 @@ def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
 
 
 def test_unknown_and_invalid_protocols_are_refused() -> None:
-    flood = ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5)
-    with pytest.raises(ProtocolFault, match="must be one of"):
-        protocol_json.to_json(flood)
     told = protocol_json.to_json(PROTOCOLS[0])
     for change in ({"epsilon": "-1"}, {"epsilon": "x"}, {"ballot": {}}, {"extra": 1}, {"neighbours": "none"}):
         with pytest.raises(ProtocolFault, match="validly described"):
@@ -151,6 +149,27 @@ def test_unknown_and_invalid_protocols_are_refused() -> None:
             protocol_json.from_json(bare)
     with pytest.raises(ProtocolFault, match="must be one of"):
         protocol_json.from_json({**told, "protocol": "object"})
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5),
+        Questions(ballot=Ballot(num_queries=3, num_classes=3), epsilon=Fraction(1)),
+    ],
+    ids=lambda protocol: type(protocol).__name__,
+)
+def test_mechanisms_for_one_process_are_neither_sent_nor_built(
+    protocol: Protocol[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many messages a silo floods with tells about its records, and the coordinator sees how long its answer is."""
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        protocol_json.to_json(protocol)
+    with monkeypatch.context() as hostile:  # a coordinator that was changed
+        hostile.setattr(type(protocol), "between_machines", True)
+        sent = json.loads(json.dumps(protocol_json.to_json(protocol)))
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        protocol_json.from_json(sent)
 
 
 @pytest.mark.timeout(30)

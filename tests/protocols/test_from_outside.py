@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from federation.world import World
 from recordwise.arrays import Ints
 from recordwise.audit import audit
 from recordwise.distiller import PrivateDistiller
@@ -113,3 +115,10 @@ def test_it_is_audited_and_a_broken_twin_is_caught() -> None:
     ballot = Ballot(num_queries=2, num_classes=2)
     assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
     assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
+
+
+def test_silos_run_it(tmp_path: Path) -> None:
+    fitted = World(tmp_path, rounds=1, settings={"mechanism": "even-counts"}).fit()
+    release = fitted.rounds_[0].release
+    assert isinstance(release, Tally) and (release.estimate % 2 == 0).all()
+    assert release.guarantee.private and str(fitted.guarantee_).startswith("Pure differential privacy, central trust")

@@ -17,8 +17,6 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import kinds
 from recordwise.votes.ballot import Ballot
 
-KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in kinds()}
-
 MOST_QUERIES, MOST_CLASSES, MOST_CELLS = 100_000, 10_000, 2_000_000
 MOST_PARTIES, MOST_RECORDS = 1_000, 10**9
 SMALLEST, LARGEST = Fraction(1, 10**6), Fraction(10**4)  # epsilon and rho
@@ -33,19 +31,25 @@ WHOLE = {
 }
 
 
+def known_kinds() -> dict[str, type[Any]]:
+    """The mechanisms, by the names of their classes, that a silo runs for others."""
+    return {kind.__name__: kind for kind in kinds() if kind.between_machines}
+
+
 def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
-    kind = type(protocol)
-    if KINDS.get(kind.__name__) is not kind:
-        raise ProtocolFault(f"a federation's protocol must be one of {sorted(KINDS)}, got {kind.__name__}")
+    kind, known = type(protocol), known_kinds()
+    if known.get(kind.__name__) is not kind:
+        raise ProtocolFault(f"a federation's protocol must be one of {sorted(known)}, got {kind.__name__}")
     return {"protocol": kind.__name__, **{part.name: _plain(getattr(protocol, part.name)) for part in fields(protocol)}}  # type: ignore[arg-type]
 
 
 def from_json(record: object) -> Protocol[Any]:
     """The protocol that `to_json` described; every parameter is bounded, derived and checked anew."""
     told = dict(record) if isinstance(record, dict) else {}
-    kind = KINDS.get(str(told.pop("protocol", None)))
+    known = known_kinds()
+    kind = known.get(str(told.pop("protocol", None)))
     if kind is None:
-        raise ProtocolFault(f"a protocol must be one of {sorted(KINDS)}, got {shown(record)}")
+        raise ProtocolFault(f"a protocol must be one of {sorted(known)}, got {shown(record)}")
     try:
         told["ballot"] = _ballot(told["ballot"])
         for name, (least, most) in {

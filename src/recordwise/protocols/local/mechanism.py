@@ -48,6 +48,7 @@ class LocalMechanism(Protocol[Answers]):
     """
 
     trust: ClassVar[Trust] = Trust.LOCAL
+    between_machines: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
 
