@@ -15,6 +15,7 @@ import pytest
 
 import recordwise
 from recordwise.audit.replay import ReplayResult
+from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
@@ -36,7 +37,8 @@ def plan(**choices: Any) -> Any:
     from recordwise.federation.plan import Plan
 
     asked = CentralLaplace(ballot=BALLOT, epsilon=Fraction(1))
-    told = {"run": "run", "rounds": 1, "protocol": asked, "classes": ("a", "b"), "pool": "", "encoder": b""}
+    told = {"run": "run", "rounds": 1, "protocol": asked, "classes": ("a", "b"), "pool": "pool", "encoder": b""}
+    told |= {"schema": Schema.of(POINTS), "dim": 2}
     return Plan(**told, roster={"north": b"n" * 32}, threshold=1, **choices)  # type: ignore[arg-type]
 
 

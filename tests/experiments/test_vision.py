@@ -13,7 +13,7 @@ from experiments.measuring import purity
 from experiments.vision import Recipe, agree, represent, teach
 
 from experiments import cifar10, compact, mnist, svhn, vision
-from recordwise.vision.saved import digest_of
+from recordwise.hashing import digest_of_file
 from recordwise.vision.steps import Compute
 
 CPU = Compute(device="cpu")
@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_and_seeds_can_agree(tmp_path: Path, monkeypatch: p
     )  # fmt: skip
     facts = json.loads((tmp_path / "agreed" / "represent.json").read_text())
     assert 0 < facts["unanimous"] < 1
-    assert facts["agreed_sha256"] == digest_of(tmp_path / "agreed" / "agreed.safetensors")
+    assert facts["agreed_sha256"] == digest_of_file(tmp_path / "agreed" / "agreed.safetensors")
     assert compact.read(tmp_path / "agreed" / "features.npz")[1]
 
 
@@ -105,7 +105,7 @@ def test_a_seed_without_clusters_learns_what_others_agree_on(tmp_path: Path):
     )  # fmt: skip
     facts = json.loads((tmp_path / "agreed" / "represent.json").read_text())
     assert facts["unanimous"] == 1
-    assert facts["backbone_sha256"] == digest_of(tmp_path / "3" / "backbone.safetensors")
+    assert facts["backbone_sha256"] == digest_of_file(tmp_path / "3" / "backbone.safetensors")
 
 
 def test_a_student_taught_later_joins_the_answers_of_those_before(tmp_path: Path):

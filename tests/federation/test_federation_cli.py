@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from federation.world import CLASSES, blobs
+from recordwise.cli import federation as cli
 from recordwise.errors import InvalidInput
-from recordwise.federation import cli
 from recordwise.federation.exchange import InProcess
 from recordwise.federation.hub import register, run_coordinator
 from recordwise.federation.nodes import node_in, run_node

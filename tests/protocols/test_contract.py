@@ -5,6 +5,7 @@ Everything here is exact: there is no false alarm. The audits that sample are in
 
 from __future__ import annotations
 
+from dataclasses import fields
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -120,7 +121,8 @@ def local() -> list[Case]:
 
 def central_trust(neighbours: Neighbours) -> list[Case]:
     def case(healthy: Any, *twins: Any, **how: Any) -> Case:
-        made = [kind(**{name: getattr(healthy, name) for name in healthy.__dataclass_fields__}) for kind in twins]
+        public = [field.name for field in fields(healthy)]
+        made = [kind(**{name: getattr(healthy, name) for name in public}) for kind in twins]
         return Case(healthy=healthy, view=release, twins=tuple(made), **how)
 
     pair, both_labels = ballot(1, 2), ballot(1, 2, r=2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.queries.test_scan import Colour, coloured
+from tests.vision.test_scan import Colour, coloured
 
 from recordwise.errors import InvalidInput
 from recordwise.vision.augment import Augment

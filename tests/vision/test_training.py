@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from recordwise.encoders import training
 from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.vision import training
 from recordwise.vision.augment import Augment
 from recordwise.vision.dti import Dti, Transform, cluster_by_transformation
 from recordwise.vision.mixmatch import MixMatch, mixmatch

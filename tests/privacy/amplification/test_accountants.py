@@ -50,9 +50,8 @@ from recordwise.protocols.local import (
 )
 from recordwise.protocols.local import LocalMechanism as Client
 from recordwise.protocols.local.channel import Channel as Hashing
-from recordwise.protocols.local.parameters import MECHANISMS as CLIENTS
+from recordwise.protocols.local.mechanism import mechanisms
 from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.shuffle.single import amplifiable
 from recordwise.votes.ballot import NOBODY, Ballot
 
 Told = tuple[str, LocalMechanism, Callable[[float], Channel], int, bool]
@@ -62,7 +61,7 @@ def client(kind: type[Client], form: tuple[int, int, int, int], senders: int, *,
     """A real client, and what the protocol tells the accountant about it."""
     ballot = Ballot(num_queries=form[0], num_classes=form[1], votes_per_record=form[2], labels_per_record=form[3])
     name = f"{kind.name} {'x'.join(map(str, form))}"
-    return name, amplifiable(kind, ballot), lambda epsilon0: known_channel(kind, ballot, epsilon0), senders, attained
+    return name, kind.tells(ballot), lambda epsilon0: known_channel(kind, ballot, epsilon0), senders, attained
 
 
 @cache
@@ -126,7 +125,7 @@ def test_upper_and_lower_bound_enclose_the_enumerated_batch(
         assert exact <= fmt_numerical(senders, epsilon0, delta) + 1e-9
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", mechanisms())
 def test_a_shuffled_batch_of_real_clients_keeps_the_protocols_claim(name: str) -> None:
     """At the epsilon0 that the protocol chooses; a twin that takes three times as much is caught."""
     ballot, epsilon, delta = Ballot(num_queries=1, num_classes=2), Fraction(2, 5), Fraction(1, 100)
@@ -143,7 +142,7 @@ def test_the_closed_form_covers_real_clients_in_its_regime(epsilon0: float) -> N
     senders, delta, ballot = 60, 0.3, Ballot(num_queries=1, num_classes=1)
     for kind in (RandomizedResponse, UnaryEncoding, SubsetSelection):
         exact = exact_epsilon(client_channel(kind, ballot, Fraction(epsilon0)), senders, delta)
-        own = variation_ratio(senders, epsilon0, delta, amplifiable(kind, ballot)).upper
+        own = variation_ratio(senders, epsilon0, delta, kind.tells(ballot)).upper
         for bound in (closed_form(senders, epsilon0, delta), fmt_numerical(senders, epsilon0, delta), own):
             assert exact <= bound + 1e-9
 

@@ -427,14 +427,14 @@ def refusals() -> list[Callable[[], Any]]:
     company = Company(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
     protocol = Questions(ballot=TWO, epsilon=1)
     return [
-        lambda: company.protocols(terms, TWO),
+        lambda: terms.protocols_for_silos(TWO, company.silos),
         lambda: Task(mechanism=protocol, queries=np.eye(2, dtype=np.float32)),  # type: ignore[arg-type]
     ]
 
 
 @pytest.mark.parametrize("attempt", refusals(), ids=["federation", "device"])
 def test_waves_are_not_carried_over_the_wire_and_it_says_so(attempt: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidInput, match="questions in waves are not carried yet") as refusal:
+    with pytest.raises(InvalidInput, match="questions in waves have no wire form yet") as refusal:
         attempt()
     assert "\n" not in str(refusal.value)
 
