@@ -19,6 +19,7 @@ from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
+from recordwise.pipeline import Distilled
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -48,6 +49,12 @@ def policy(**choices: Any) -> Any:
     return Policy(epsilon=Fraction(1), **choices)
 
 
+def reply(**choices: Any) -> Any:
+    from recordwise.federation.replies import Reply
+
+    return Reply(name="north", stage="vote", request="", **choices)
+
+
 # One value of every type that has choices, from the choices alone. A new type is added here, or the first test fails.
 EXAMPLES: dict[str, Callable[..., Any]] = {
     "Budget": lambda **choices: Budget(name="a", epsilon=Fraction(1), **choices),
@@ -72,6 +79,8 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Task": lambda **choices: Task(mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices),
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
+    "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
+    "Reply": lambda **choices: reply(**choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
 }
 

@@ -65,8 +65,8 @@ class Learnt:
 
     Attributes:
       student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn.
-      probabilities: (m, C) the probability of each class for each pool sample, by the student and the release together:
-        what to teach any other student (`teach`).
+      probabilities: (m, C) of each class for each pool sample, by the student and the release together: what to teach
+        any other student (`teach`).
       voters: How many records vote at each query, one for each release.
       separation: Whether the classes lie apart, one for each release.
       explained: How much likelier held-out rows are under the student than under equal class shares in all queries, in

@@ -39,8 +39,8 @@ def teach(
       probabilities: (m, C) the probability of each class for each sample: the soft label of its query.
       weights: (m,) how much each sample counts, such as the confidence in its label; samples of weight zero (those of
         queries that abstained) are left out. One each when None.
-      soft: Learn the probabilities themselves, not only the likeliest class. A student that takes no weights cannot,
-        and learns the likeliest class.
+      soft: Learn all probabilities, not only the likeliest class. A student that takes no weights cannot, and
+        learns the likeliest class.
       multi_label: Every class applies or not on its own; probabilities of a sample need not sum to one.
     """
     targets = np.asarray(probabilities, dtype=np.float64)
