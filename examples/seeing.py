@@ -72,10 +72,12 @@ save_weights(network, folder / "clusters.safetensors")
 save_weights(backbone, folder / "backbone.safetensors")
 
 # 3 to 7: the files are encoders by their names, here and in a job file. One with a head gives cluster probabilities.
+# Both runs ask the same records, so one ledger adds up what they cost.
 for file, num_queries, epsilon in (("clusters.safetensors", 10, 0.5), ("backbone.safetensors", 40, 2.0)):
     model = PrivateDistiller(
-        epsilon=epsilon, num_queries=num_queries, encoder=folder / file, metric="cosine", classes=np.arange(10)
-    )
+        epsilon=epsilon, num_queries=num_queries, encoder=folder / file, metric="cosine", classes=np.arange(10),
+        ledger=folder / "ledger.sqlite", budget="digits", budget_epsilon=2.5,
+    )  # fmt: skip
     model.fit(images[private], digits.target[private], X_public=images[public])
     right = model.score(images[rest], digits.target[rest])
     print(f"{file}, {num_queries} queries, epsilon {epsilon}: {right:.1%} of test images right")

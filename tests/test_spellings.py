@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -19,7 +20,7 @@ from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
-from recordwise.pipeline import Distilled
+from recordwise.pipeline import Design, Distilled
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -47,6 +48,13 @@ def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
+
+
+def design(**choices: Any) -> Any:
+    protocols = (CentralLaplace(ballot=BALLOT, epsilon=Fraction(1)),)
+    told = {"schema": Schema.of(POINTS), "encoder": None, "max_distance": None, "decoder": "auto", "student": "linear"}
+    more = {"min_confidence": 0.0, "student_input": "vectors", "num_records": None, "seed": 0}
+    return Design(protocols=protocols, **told, **more, **choices)  # type: ignore[arg-type]
 
 
 def reply(**choices: Any) -> Any:
@@ -79,6 +87,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Task": lambda **choices: Task(mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices),
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
+    "Design": lambda **choices: design(**choices),
     "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
     "Reply": lambda **choices: reply(**choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
@@ -103,7 +112,7 @@ def value_types() -> Iterator[type]:
         for name, kind in vars(found).items():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.name and name[0] != "_":
                 assert kind.__dataclass_params__.frozen or not choices_of(kind), f"{name} must be frozen"  # type: ignore[attr-defined]
-                if choices_of(kind):
+                if choices_of(kind) and not inspect.isabstract(kind):
                     yield kind
 
 

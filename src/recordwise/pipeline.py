@@ -68,6 +68,9 @@ class Design:
     num_records: int | None
     seed: int
 
+    def __post_init__(self) -> None:
+        members(self, metric=Metric)
+
     @property
     def ballot(self) -> Ballot:
         return self.protocols[0].ballot
