@@ -14,8 +14,8 @@ from recordwise.federation.door import Door
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
+from recordwise.federation.replies import log
 from recordwise.federation.settings import CoordinatorFile, read_coordinator
-from recordwise.federation.silo import log
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
