@@ -52,7 +52,14 @@ def policy(**choices: Any) -> Any:
 
 def design(**choices: Any) -> Any:
     protocols = (CentralLaplace(ballot=BALLOT, epsilon=Fraction(1)),)
-    told = {"schema": Schema.of(POINTS), "encoder": None, "max_distance": None, "decoder": "auto", "student": "linear"}
+    told = {
+        "schema": Schema.of(POINTS),
+        "encoder": None,
+        "queries": "kmeans",
+        "max_distance": None,
+        "decoder": "auto",
+        "student": "linear",
+    }
     more = {"min_confidence": 0.0, "student_input": "vectors", "num_records": None, "seed": 0}
     return Design(protocols=protocols, **told, **more, **choices)  # type: ignore[arg-type]
 

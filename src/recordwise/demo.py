@@ -82,7 +82,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
 
     methods: list[tuple[str, str, Callable[[float, int], float]]] = [
         ("Recordwise", "pure epsilon-DP, one record, replace-one", ours),
-        ("same student, true labels", "none", without_privacy),
+        ("linear student, true labels", "none", without_privacy),
         ("noisy SGD head", "(epsilon, 1e-5)-DP, one record, add or remove", noisy_sgd),
     ]
     rows = []

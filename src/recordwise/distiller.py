@@ -33,6 +33,8 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import Terms
+from recordwise.queries import Queries, check_queries
+from recordwise.queries.spec import KMEANS
 from recordwise.records import COPIES_VOTE, Records, as_labels, check_labels, public_classes, read_labels
 from recordwise.sklearn_steps import refuse_fitted_steps
 from recordwise.students import class_probabilities, student_from
@@ -93,6 +95,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
         their noise to who does. 0 counts everybody's noise; `guarantee_` says what holds against a reader then.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
+      queries: What the first round asks: "kmeans", settings such as {"name": "kmeans", "balanced": True}, ready
+        `Queries` or an object with `ask(pool)`.
       votes_per_record: How many queries each record votes for (k).
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
       classes: The public list of classes; None reads it off `y`.
@@ -159,6 +163,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         parties: int = 1,
         colluding: int = 1,
         num_queries: int | str = "auto",
+        queries: Any = KMEANS,
         votes_per_record: int = 1,
         labels_per_record: int = 1,
         classes: ArrayLike | None = None,
@@ -191,6 +196,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.parties = parties
         self.colluding = colluding
         self.num_queries = num_queries
+        self.queries = queries
         self.votes_per_record = votes_per_record
         self.labels_per_record = labels_per_record
         self.classes = classes
@@ -329,6 +335,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             protocols=protocols,
             schema=schema,
             encoder=encoder_from(self.encoder, pool, seed=self.random_state),
+            queries=self.queries,
             metric=one_of(Metric, metric=self.metric),
             max_distance=self.max_distance,
             decoder=self.decoder,
@@ -383,6 +390,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if self.max_distance is not None and not self.max_distance >= 0:
             raise InvalidInput(f"max_distance must be >= 0, got {self.max_distance!r}")
         student_from(self.student, seed=self.random_state)
+        check_queries(self.queries)
 
     def read_pool(self, X_public: Samples) -> tuple[Schema, Samples]:
         """The schema, which the pool fixes unless one is given, and the pool as it reads it."""
@@ -465,6 +473,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return MOST_RECORDS if hidden else public
 
     def _num_queries(self, terms: Terms, num_records: int, pool_size: int, num_classes: int) -> int:
+        if isinstance(self.queries, Queries):
+            return len(self.queries)
         if self.num_queries != "auto":
             return self.num_queries  # type: ignore[return-value]  # the ballot checks it
         if self.expected_records is None and terms.neighbours is Neighbours.ADD_REMOVE:

@@ -104,6 +104,7 @@ class Method(Section):
     """How the pool is labelled and the student taught; the names are `PrivateDistiller`'s."""
 
     num_queries: int | Literal["auto"] = "auto"
+    queries: str | dict[str, Any] = "kmeans"
     votes_per_record: int = 1
     labels_per_record: int = 1
     classes: list[int] | list[str]

@@ -33,7 +33,7 @@ from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
-from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import Asked, Learnt, class_probabilities, reads_counts, student_from, try_student
 from recordwise.students import teach as teach_student
@@ -49,6 +49,7 @@ class Design:
     Attributes:
       protocols: One per round.
       encoder: Not fitted yet.
+      queries: What the first round asks, as `queries.first_queries` takes it.
       decoder: How labels are read off a release.
       min_confidence: Queries whose label is less sure than this are left out of the student's training.
       student_input: What the student learns from: "vectors", or the "samples" themselves.
@@ -59,6 +60,7 @@ class Design:
     protocols: tuple[Protocol[Any], ...]
     schema: Schema
     encoder: Any
+    queries: Any
     metric: Metric
     max_distance: float | None
     decoder: str
@@ -183,14 +185,21 @@ def distil(
 
 def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:
     """Step 2: the next queries: clusters of the pool, and after a round smaller ones where its student is unsure."""
-    settings = {"num_queries": design.ballot.num_queries, "seed": design.seed + len(rounds), "metric": design.metric}
+    ballot = design.ballot
     if not rounds:
-        found = KMeansQueries(**settings).ask(pool)  # type: ignore[arg-type]
+        found = first_queries(
+            design.queries,
+            pool,
+            num_queries=ballot.num_queries,
+            votes_per_record=ballot.votes_per_record,
+            metric=design.metric,
+            seed=design.seed,
+        )
     else:
-        student = teach(rounds, material, design).student
-        unsure = class_probabilities(student, material, design.ballot.num_classes)
-        found = UncertainQueries(**settings).ask(pool, unsure)  # type: ignore[arg-type]
-    return replace(found, max_distance=design.max_distance)
+        unsure = class_probabilities(teach(rounds, material, design).student, material, ballot.num_classes)
+        again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=design.metric)
+        found = again.ask(pool, unsure)
+    return found if design.max_distance is None else replace(found, max_distance=design.max_distance)
 
 
 def vote(records: Records, question: Question, progress: Progress | None = None) -> Votes:

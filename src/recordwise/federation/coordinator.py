@@ -89,6 +89,8 @@ def _publish(
     folder: Path,
 ) -> Gathering:
     """Step 3: every silo gets to see the whole run before it answers anything."""
+    if question.queries.prices is not None:
+        raise InvalidInput("queries must have no prices: balanced queries are not carried to silos yet")
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust

@@ -3,5 +3,14 @@
 from recordwise.queries.clusters import KMeansQueries, UncertainQueries, Uncertainty
 from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
+from recordwise.queries.spec import check_queries, first_queries
 
-__all__ = ["KMeansQueries", "Queries", "UncertainQueries", "Uncertainty", "kmeans"]
+__all__ = [
+    "KMeansQueries",
+    "Queries",
+    "UncertainQueries",
+    "Uncertainty",
+    "check_queries",
+    "first_queries",
+    "kmeans",
+]

@@ -15,6 +15,7 @@ import numpy as np
 
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
+from recordwise.encoders import Manner
 from recordwise.errors import InvalidInput
 from recordwise.pipeline import Round
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
@@ -24,6 +25,10 @@ from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
 
 SCHEMA = 1
+CHECKED = (
+    "The guarantee takes a record's vector to depend on that record alone. For this encoder that was checked on the "
+    "pool, not proved."
+)
 ALIKE = (
     "The released counts do not tell the classes apart: all queries look alike within the noise, so the student knows "
     "little more than how common each class is. Spend more, ask fewer queries, or use an encoder that separates them."
@@ -41,6 +46,8 @@ class Summary:
       settings: What was asked for.
       rounds: Per round: queries, noise, and per query its label, confidence, pool samples and noisy gap.
       verdict: A plain warning where the release shows that little was learnt; empty where there is nothing to say.
+      encoding: Why a record's vector depends on that record alone: by construction, as checked on the pool, or because
+        records are encoded one at a time.
       simulated: Whether one process played all parties although the trust asks for several.
       gallery: A few pool samples of each query of the first round.
       hashes: SHA-256 of the public inputs.
@@ -64,6 +71,7 @@ class Summary:
     hashes: Mapping[str, str]
     reading: Mapping[str, Any]
     verdict: str
+    encoding: str
     versions: Mapping[str, str]
     created: str
     comparison: list[Mapping[str, Any]] = field(default_factory=list)
@@ -90,6 +98,8 @@ class Summary:
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
         lines = [self.statement, f"labelled {labelled:,} of {self.pool_size:,} pool samples"]
+        if self.encoding == Manner.CHECKED:
+            lines.append(CHECKED)
         if self.verdict:
             lines.append(self.verdict)
         if self.simulated:
@@ -140,6 +150,7 @@ def summarize(
         ledger=book,
         hashes=dict(distiller.hashes_),
         verdict=_verdict(distiller),
+        encoding=str(distiller.manner_),
         reading=distiller.schema_.as_dict(),
         versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
         comparison=list(comparison),
