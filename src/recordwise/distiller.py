@@ -93,7 +93,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       parties: Under distributed trust, how many parties hold the records. One party makes all noise itself, and could
         take it away: it is trusted like the aggregator under central trust.
       colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
-        their noise to who does. 0 counts everybody's noise; `guarantee_` says what holds against a reader then.
+        their noise to somebody who does. 0 counts everybody's noise; `guarantee_` says what then holds against them.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       queries: What the first round asks: "kmeans", settings such as {"name": "kmeans", "balanced": True}, ready
         `Queries` or an object with `ask(pool)`.

@@ -44,7 +44,7 @@ CLASSES = frozenset(
         "sklearn.preprocessing._data.StandardScaler",
     }
 )
-# What an encoder of text must leave as it is: another pattern could take for ever on some record, which would tell.
+# Settings an encoder of text must leave alone: another pattern might never finish on some record, which would show.
 FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": None, "preprocessor": None}
 
 

@@ -1,7 +1,7 @@
 """The shuffler as a node of its own: opens what silos sealed to it, and hands on what only the server can read.
 
 The coordinator passes the silos' replies on to it, so it checks their signatures itself against the silos it knows: a
-coordinator that made up senders to single one out would be found out.
+coordinator cannot make up senders to single one out.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Protocol(ABC, Generic[Message]):
         return cls.planned(terms, ballot, silos.most_records)
 
     def check_silos(self, silos: Silos) -> None:
-        """Refuse a company in which it would not keep its promise."""
+        """Refuse silos among which it would not keep its promise."""
 
     def to_wire(self, message: Message) -> bytes:
         """A client's message as bytes that hold no code."""
