@@ -88,3 +88,9 @@ def test_samples_of_every_kind_are_told_apart(kind: str) -> None:
     assert told(one, samples[80:120], TRUTH[80:120], samples[:80]) == []
     assert told(one, samples[120:], TRUTH[120:], samples[:80]) == []
     assert len(told(one, samples[110:], TRUTH[110:], samples[:80])) == 1
+
+
+def test_a_record_that_cannot_be_written_down_is_counted_and_raises_nothing() -> None:
+    odd = [[10**5000, 1.0], *X[1:].tolist()]  # Python spells no number of so many digits
+    assert told(distiller(), samples=odd) == []
+    assert len(told(distiller(), samples=odd)) == 1

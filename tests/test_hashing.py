@@ -79,3 +79,7 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert there == [fingerprint(Text(dim=2).fit(WORDS)), fingerprint({"a", "b", "c", "d"})]
+
+
+def test_a_number_of_any_size_has_a_fingerprint() -> None:
+    assert len({fingerprint([10**5000]), fingerprint([10**5000 + 1]), fingerprint([1])}) == 3

@@ -36,11 +36,22 @@ def test_a_label_is_read_on_its_own(classes: list[Any], known: list[Any], others
 
 
 def test_several_labels_are_a_row_of_zeros_and_ones() -> None:
-    rows = [[1, 0, 1], [0, 0, 0], ["1", "0", 0.0], [1, 1, 1], [1, 0, 2], [1, 0], None, "101", [1, None, 0]]
+    rows = [
+        [1, 0, 1],
+        [0, 0, 0],
+        ["1", "0", 0.0],
+        [1, 1, 1],
+        [1, 0, 2],
+        [1, 0],
+        None,
+        "101",
+        [1, None, 0],
+        [1, [1, 0], 0],
+    ]
     numbers, why = read_labels(rows, ["a", "b", "c"], 2)
     assert numbers[:3].tolist() == [[0, 2], [NOBODY] * 2, [0, NOBODY]]
     assert (numbers[3:] == NOBODY).all()
-    assert why.tolist() == [0, 0, 0, Why.TOO_MANY, *[Why.NO_LABEL] * 5]
+    assert why.tolist() == [0, 0, 0, Why.TOO_MANY, *[Why.NO_LABEL] * 6]
 
 
 def test_the_form_of_labels_is_public() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
@@ -409,7 +410,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         epsilon = exact(self.round_epsilon, "round_epsilon")
         if not 0 < epsilon <= terms.epsilon:
             raise InvalidInput(f"round_epsilon must lie in (0, {float(terms.epsilon):g}], got {self.round_epsilon!r}")
-        return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon),) * self.rounds
+        # A record pays for the votes it casts: all of them cost it its part of the round, whatever a neighbour shares.
+        share = Fraction(ballot.cells_changed(terms.neighbours), ballot.cells_per_record)
+        each = epsilon * share / terms.neighbours.records_changed
+        return (CentralLaplace(ballot=ballot, neighbours=terms.neighbours, epsilon=each),) * self.rounds
 
     def terms(self) -> Terms:
         return Terms(

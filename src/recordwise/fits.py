@@ -88,4 +88,7 @@ def _rows(X: Any) -> NDArray[np.int64]:
 def _content(row: Any) -> bytes | str:
     if isinstance(row, np.ndarray) and row.dtype.kind not in "OUS":
         return row.tobytes()
-    return repr(row.tolist() if hasattr(row, "tolist") else row)
+    try:
+        return repr(row.tolist() if hasattr(row, "tolist") else row)
+    except Exception:  # whatever a record holds, its fit is counted
+        return type(row).__qualname__

@@ -50,7 +50,10 @@ def _feed(sha: Any, value: Any) -> None:
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         _write(sha, "array", digest(np.asarray(value)))
     elif value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        _write(sha, type(value).__name__, repr(value))
+        if isinstance(value, int) and value.bit_length() > 64:  # Python spells no decimal digits beyond a limit
+            _write(sha, type(value).__name__, hex(value))
+        else:
+            _write(sha, type(value).__name__, repr(value))
     elif isinstance(value, Mapping):
         _write(sha, "mapping", str(len(value)))
         for key in sorted(value, key=repr):

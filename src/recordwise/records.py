@@ -23,13 +23,15 @@ from recordwise.data.cells import missing, number_of, word_of
 from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, first_line, whole
 from recordwise.hashing import fingerprint
+from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import NUMPY, nearest_queries
 from recordwise.queries import Queries
 from recordwise.votes import NOBODY, Ballot, Votes
 
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
 
-CHUNK = 65_536  # records read, encoded and connected at a time, so that memory does not grow with their number
+# Records read, encoded and connected at a time, so that memory does not grow with their number.
+CHUNK, CHUNK_BYTES = 65_536, 1 << 32
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
@@ -165,8 +167,8 @@ def _read_indicators(held: Any, num_classes: int, labels_per_record: int) -> tup
     numbers = np.full((len(held), labels_per_record), NOBODY, dtype=np.int32)
     why = np.zeros(len(held), dtype=np.int8)
     for row, cells in enumerate(held):
-        sized = isinstance(cells, Sequence | np.ndarray) and not isinstance(cells, str | bytes)
-        values = [number_of(cell) for cell in cells] if sized and np.ndim(cells) == 1 else []
+        is_row = isinstance(cells, Sequence) or (isinstance(cells, np.ndarray) and cells.ndim == 1)
+        values = [number_of(cell) for cell in cells] if is_row and not isinstance(cells, str | bytes) else []
         chosen = [place for place, value in enumerate(values) if value == 1]
         if len(values) != num_classes or any(value not in (0, 1) for value in values):
             why[row] = Why.NO_LABEL
@@ -231,10 +233,14 @@ def cast(
       - a record's row depends on that record and on public arguments alone, as far as `manner` promises it of vectors;
       - what a record holds never raises.
     """
+    # A mistake in what is public is one for any number of records, none included.
+    schema.check_form(records.samples)
+    Poll.open(queries.vectors, ballot.votes_per_record, queries.metric, queries.max_distance, queries.prices)
     picks = np.full((len(records), ballot.votes_per_record), NOBODY, dtype=np.int32)
     why, copied = np.zeros(len(records), dtype=np.int8), 0
-    for start in range(0, len(records), CHUNK):
-        some = slice(start, start + CHUNK)
+    step = max(1, min(CHUNK, CHUNK_BYTES // max(schema.sample_bytes, queries.vectors[0].nbytes)))
+    for start in range(0, len(records), step):
+        some = slice(start, start + step)
         read = schema.read(rows(records.samples, some))
         vectors = encode(encoder, read.samples, manner=manner, dim=queries.vectors.shape[1])
         finite = np.isfinite(vectors).all(axis=1)

@@ -111,6 +111,25 @@ def test_a_parquet_column_of_lists_is_a_matrix_of_vectors(tmp_path: Path) -> Non
     refused(tmp_path / "d.parquet", "only sample column", samples=["v", "y"])
 
 
+def test_what_a_cell_of_a_parquet_file_holds_is_never_refused(tmp_path: Path) -> None:
+    words = pa.array([b"good", b"\xff\xfe"], type=pa.binary())
+    words = pa.Array.from_buffers(pa.string(), 2, words.buffers())  # a writer that does not check
+    columns = {
+        "word": words,
+        "kind": words.dictionary_encode(),
+        "day": pa.array([0, 2**31 - 1], type=pa.int32()).cast(pa.date32()),
+        "moment": pa.array([0, 2**62], type=pa.timestamp("us", tz="UTC")),
+        "instant": pa.array([0, 1], type=pa.timestamp("ns")),
+        "y": words,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    loaded = read(tmp_path / "x.parquet", labels="y")
+    first, second = loaded.samples.tolist()
+    assert first[:2] == ["good", "good"] and None not in first
+    assert second[:4] == [None] * 4 and second[4] == first[4], "Python's dates know no nanoseconds"
+    assert loaded.labels is not None and loaded.labels.tolist() == ["good", None]
+
+
 def test_text_lines_are_samples(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("eins\nzwei drei\n", encoding="utf-8")
     (tmp_path / "y.txt").write_text("a\nb\n")
@@ -157,6 +176,10 @@ def test_a_pool_s_images_of_different_sizes_are_refused_or_resized(tmp_path: Pat
 
 def test_bad_image_folders_are_refused_but_no_image_is(tmp_path: Path) -> None:
     refused(tmp_path, "holds no images")
+    (tmp_path / "b").mkdir()
+    nobody = read(tmp_path)
+    assert len(nobody) == 0 and nobody.labels is not None and nobody.labels.dtype.kind == "U", "no record, but a class"
+    (tmp_path / "b").rmdir()
     (tmp_path / "1.png").write_bytes(b"not an image")
     assert read(tmp_path).samples == [None]
     picture(tmp_path / "a" / "1.png", 3)

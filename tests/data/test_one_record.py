@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,15 @@ def test_no_record_of_a_file_moves_another(reader: str, encoder: str, tmp_path: 
     assert max(change.moved or 0 for change in result.changes) >= 2, "no change was seen at all: the check is idle"
 
 
+class Unspeakable(Real):  # type: ignore[misc]  # a number that is none, and no array either
+    def _says_no(self, *args: Any, **named: Any) -> Any:
+        raise RuntimeError
+
+    __float__ = __repr__ = __array__ = _says_no
+
+
+Unspeakable.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
 TABLE = mixed()
 HOLDERS: dict[str, tuple[Any, str]] = {
     "list of lists": (TABLE, "table"),
@@ -277,6 +287,15 @@ HOLDERS: dict[str, tuple[Any, str]] = {
     "list of Pillow's pictures": ([Image.fromarray(one) for one in PICTURES], "hog"),
     "floating pictures": (PICTURES / 255, "hog"),
 }
+
+
+def doubtful() -> Image.Image:
+    """An image of which Pillow warns."""
+    image = Image.new("P", (16, 16))
+    image.info["transparency"] = b"\x00\x01"
+    return image
+
+
 CELLS: list[Any] = [
     None,
     np.nan,
@@ -294,11 +313,12 @@ CELLS: list[Any] = [
     object(),
     pd.NA,
     pd.NaT,
+    *[cell for cell in (10**5000, np.complex128(1 + 2j), np.datetime64(2**62, "s"), Unspeakable()) for _ in "ab"],
 ]
 STRANGE: dict[str, list[Any]] = {
     "rows": [[cell] * (3 + number % 2) for number, cell in enumerate(CELLS)]
-    + [None, [], [1.0], "text", 5, np.zeros((2, 2))],
-    "text": [None, "", np.nan, 5, b"\xff", b"good", "\udcff", "word " * 5000, ["a", "b"], object()],
+    + [None, [], [1.0], "text", 5, np.zeros((2, 2)), np.array(5.0), pd.Series([1, "a"])],
+    "text": [None, "", np.nan, 5, b"\xff", b"good", "\udcff", "word " * 5000, ["a", "b"], object(), np.array("x")],
     "pictures": [
         None,
         "text",
@@ -311,10 +331,15 @@ STRANGE: dict[str, list[Any]] = {
         np.zeros((16, 16, 7), np.uint8),
         Image.new("CMYK", (5, 9)),
         Image.new("I;16", (16, 16)),
+        doubtful(),
+        np.full((16, 16, 3), (np.inf, -np.inf, 1.0)),
+        np.full((9, 9), 1e300),
+        np.full((9, 9), 2**63 - 1),
+        Unspeakable(),
         object(),
     ],
 }
-ODD_LABELS: list[Any] = [None, "", "nobody", np.nan, 2, b"\xff", ["a"], object(), "a"]
+ODD_LABELS: list[Any] = [None, "", "nobody", np.nan, 2, b"\xff", ["a"], object(), 10**5000, np.complex64(1j), "a"]
 
 
 def as_list(samples: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from PIL import Image
 from recordwise.data import Column, Schema
 from recordwise.data.pictures import fitted
 from recordwise.errors import InvalidInput
+from recordwise.randomness import seeded
 
 FRAME = pd.DataFrame(
     {"age": [20, 30], "job": ["cook", None], "on": pd.to_datetime(["2020-01-01", "2021-01-01"]), "paid": [True, False]}
@@ -104,6 +105,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "table", "columns": [{"name": "a"}, {"name": "a"}]}, "different names"),
     ({"kind": "table", "columns": [{"type": "number"}]}, "a column must have"),
     ({"kind": "table", "columns": [{"formats": ["%Y"]}]}, "formats to a date"),
+    ({"kind": "table", "columns": [{"kind": "date", "formats": ["%d %d"]}]}, "such as strptime reads"),
+    ({"kind": "table", "columns": [{"kind": "date", "formats": ["%Q"]}]}, "such as strptime reads"),
+    ({"kind": "table", "columns": [{"kind": "date", "formats": ["x" * 65]}]}, "such as strptime reads"),
     ({"kind": "images", "shape": [3]}, "2 or 3 sides"),
     ({"kind": "vectors", "shape": [2], "numbers": "float8"}, "float8"),
     ({"kind": "text", "shape": [2]}, "has no shape"),
@@ -230,3 +234,12 @@ def test_the_form_of_a_collection_may_be_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=message):
             schema.read(samples)
+
+
+def test_a_moment_has_the_same_bits_in_every_type_that_holds_it() -> None:
+    """A date beyond pandas' range makes pandas hold a column's other dates in another type."""
+    read = Column(kind="date").reader()
+    for micros in seeded(0, "moments").integers(-(10**15), 2 * 10**15, size=100).tolist():
+        exact = np.datetime64(micros, "us")
+        held = [exact, exact.item(), pd.Timestamp(1000 * micros), pd.Timestamp(1000 * micros, tz="UTC")]
+        assert len({read(cell) for cell in held}) == 1

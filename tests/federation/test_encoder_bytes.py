@@ -110,6 +110,56 @@ def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
         encoder_bytes.from_bytes(encoder_bytes.to_bytes(left))
 
 
+def changed(spec: int, **parts: Any) -> Any:
+    """An encoder whose state was changed; a part of a part is written with a dot."""
+    name, pool = POOLS[spec]
+    encoder = encoder_from(name, pool, seed=0).fit(pool)
+    for path, value in parts.items():
+        *inner, last = path.split(".")
+        part = encoder
+        for step in inner:
+            part = part[int(step)] if step.isdigit() else getattr(part, step)
+        vars(part)[last] = value
+    return encoder
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        changed(0, scale_=RNG.normal(size=(40, 5))),  # a divisor for each place of 40: who joins moves all others
+        changed(1, mean_=RNG.normal(size=(40, 5))),
+        changed(1, **{"projection_.weights": RNG.normal(size=(5, 5))}),  # sums of these depend on their order
+        changed(1, **{"projection_.weights": np.full((5, 5), 2.0**40)}),
+        changed(1, **{"projection_.limit": 0.3}),
+        changed(2, **{"steps.0.1.orientations": 10**9}),
+        changed(3, rarity_=RNG.normal(size=(40, 9))),
+        changed(3, **{"words_.ngram_range": (1, 10**9)}),
+        changed(3, **{"words_.vocabulary_": {"cat": 0, "dog": 0}}),
+        changed(4, **{"encodings_.0.mean": RNG.normal(size=40)}),
+        changed(4, encodings_=[]),
+        changed(0, transform=np.float32),
+    ],
+    ids=lambda encoder: type(encoder).__name__,
+)
+def test_an_encoder_whose_state_no_fitting_leaves_is_refused(encoder: Any) -> None:
+    """It could look at where a record stands, or at how many there are: one more would move the votes of all."""
+    with pytest.raises(ProtocolFault, match="an encoder must b"):
+        encoder_bytes.from_bytes(encoder_bytes.to_bytes(encoder))
+
+
+def test_an_encoder_of_ours_in_a_state_of_its_own_encodes_one_record_at_a_time() -> None:
+    looks_around = changed(0, scale_=np.arange(1.0, 201.0).reshape(40, 5))
+    samples = POOLS[0][1]
+    together, alone = (encode(looks_around, samples[:count], dim=5) for count in (40, 1))
+    assert np.array_equal(together[:1], alone, equal_nan=True)
+
+
+def test_a_scalar_of_an_encoder_is_a_number() -> None:
+    for told in ({"scalar": 10**12, "dtype": "V"}, {"scalar": "x", "dtype": "U"}, {"scalar": [1], "dtype": "f8"}):
+        with pytest.raises(ProtocolFault, match="an encoder must be"):
+            encoder_bytes.from_bytes(packed(told))
+
+
 def test_a_person_sees_what_an_encoder_runs() -> None:
     left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
     content = encoder_bytes.to_bytes(left)
@@ -166,7 +216,7 @@ def test_mechanisms_for_one_process_are_neither_sent_nor_built(
     with pytest.raises(ProtocolFault, match="must be one of"):
         protocol_json.to_json(protocol)
     with monkeypatch.context() as hostile:  # a coordinator that was changed
-        hostile.setattr(type(protocol), "between_machines", True)
+        hostile.setattr(type(protocol), "for_silos", True)
         sent = json.loads(json.dumps(protocol_json.to_json(protocol)))
     with pytest.raises(ProtocolFault, match="must be one of"):
         protocol_json.from_json(sent)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from federation.world import CLASSES, LOUD, Tampered, World
+from recordwise.data import Schema
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation.company import Company
 from recordwise.federation.exchange import Node
@@ -26,6 +27,7 @@ from recordwise.federation.replies import Reply
 from recordwise.federation.settings import FederationSection, PolicySection
 from recordwise.federation.shuffling import ShufflerNode, packed
 from recordwise.federation.silo import Silo, purpose
+from recordwise.nearest import Metric
 from recordwise.privacy.guarantee import Trust, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.protocols.central import ExactCounts
@@ -409,6 +411,13 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
+def test_terms_that_no_mechanism_serves_between_silos_are_refused_in_one_line() -> None:
+    terms = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust="shuffle", neighbours="add-remove")  # type: ignore[arg-type]
+    pair = Company(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))
+    with pytest.raises(InvalidInput, match="no mechanism of shuffle trust"):
+        terms.protocols_for_silos(Ballot(num_queries=3, num_classes=3), pair.silos)
+
+
 def test_a_person_sees_what_holds_against_insiders(tmp_path: Path) -> None:
     _, plan = planned(tmp_path, Trust.DISTRIBUTED, threshold=3)
     assert isinstance(plan.protocol, DistributedLaplace)
@@ -515,6 +524,58 @@ def test_a_silo_without_a_single_record_answers_like_any_other(tmp_path: Path) -
     one.records["north"] = SiloRecords.of(samples[:0], labels[:0])
     silo.answer("plan", plan.to_bytes())
     assert not Reply.verified(silo.reply("vote", ask_of(plan).to_bytes()), one.roster["north"]).refused
+
+
+@pytest.mark.parametrize("mistake", ["a query without a direction", "another width"])
+def test_a_mistake_of_the_coordinator_s_gets_one_answer_from_any_number_of_records(
+    tmp_path: Path, mistake: str
+) -> None:
+    """Otherwise the answer would tell whether a silo has any."""
+    one, plan = planned(tmp_path)
+    ask = ask_of(plan)
+    if mistake == "another width":
+        plan = replace(plan, schema=Schema(kind="vectors", shape=(7,)))
+    else:
+        plan = replace(plan, metric=Metric.COSINE)
+        ask = replace(ask, queries=np.zeros_like(ask.queries))
+    ask = replace(ask, plan=plan.digest)
+    samples, labels = one.held["north"]
+    replies = []
+    for count in (0, 1, len(labels)):
+        few = SiloRecords.of(samples[:count], labels[:count])
+        silo = Silo("north", one.identities["north"], tmp_path / str(count), one.rules(), lambda few=few: few)  # type: ignore[misc]
+        silo.answer("plan", plan.to_bytes())
+        replies.append((silo.reply("vote", ask.to_bytes()), len(silo.ledger.history("default"))))
+    assert replies == [replies[0]] * 3
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema(kind="images", shape=(100_000, 100_000)),
+        Schema(kind="table", columns=({"kind": "date", "formats": ["%Y"] * 17},)),  # type: ignore[arg-type]
+        Schema(kind="table", columns=({"kind": "category", "categories": range(1_000_001)},)),  # type: ignore[arg-type]
+    ],
+    ids=["pixels", "formats", "categories"],
+)
+def test_a_schema_that_would_take_for_ever_is_refused_with_its_plan(tmp_path: Path, schema: Schema) -> None:
+    _, plan = planned(tmp_path)
+    told, encoder = unframe(plan.to_bytes())
+    with pytest.raises(ProtocolFault, match="a plan's samples must have at most"):
+        Plan.from_bytes(frame({**told, "schema": schema.as_dict()}, encoder))
+
+
+def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path)
+    told, encoder = unframe(plan.to_bytes())
+    (tmp_path / "own.json").write_text(json.dumps(told["schema"]))
+    with pytest.raises(ProtocolFault, match="a plan must be complete and valid"):
+        Plan.from_bytes(frame({**told, "schema": str(tmp_path / "own.json")}, encoder))
+
+
+def test_copies_of_the_pool_are_not_looked_for_between_silos(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="overlap must be 'vote' between silos"):
+        world(tmp_path, Trust.CENTRAL, rounds=1).fit(overlap="abstain")
 
 
 class Secretive:

@@ -201,11 +201,18 @@ def test_a_round_that_means_nothing_is_refused_and_books_nothing(votes: list[int
     assert guard.admit([1, 1], 0.1).all()
 
 
+def test_no_records_at_all_are_filtered_like_any_number(tmp_path: Path) -> None:
+    guard = RecordFilter(1, 0)
+    assert guard.admit(np.zeros(0, dtype=np.int64), 0.1).shape == (0,)
+    guard.save(tmp_path / "payments.npz")
+    assert len(RecordFilter.load(tmp_path / "payments.npz")) == 0
+
+
 def test_wrong_terms_are_refused() -> None:
     with pytest.raises(InvalidInput, match="cap must be > 0"):
         RecordFilter(0, 1)
-    with pytest.raises(InvalidInput, match="num_records must be a whole number >= 1, got 0"):
-        RecordFilter(1, 0)
+    with pytest.raises(InvalidInput, match="num_records must be a whole number >= 0, got -1"):
+        RecordFilter(1, -1)
     with pytest.raises(InvalidInput, match="neighbours must be one of"):
         RecordFilter(1, 1, "twin")  # type: ignore[arg-type]
 

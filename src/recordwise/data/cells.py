@@ -7,6 +7,7 @@ fit its column is missing: NaN among numbers and dates, None among words.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,7 @@ import numpy as np
 NAN = math.nan
 DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
 DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y")
+MOST_FORMAT = 64  # letters
 _WHOLE = 2.0**53  # floats below are whole numbers without a doubt
 _NUMBERS = (Real, Decimal, np.number, np.bool_)
 
@@ -35,7 +37,7 @@ def missing(cell: Any) -> bool:
 
 def is_number(cell: Any) -> bool:
     """Whether a cell is a number by its type."""
-    return isinstance(cell, _NUMBERS)
+    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.complexfloating)
 
 
 def is_date(cell: Any) -> bool:
@@ -70,7 +72,7 @@ def number_of(cell: Any) -> float:
         return NAN
     try:
         value = float(cell)
-    except (ValueError, TypeError, OverflowError, ArithmeticError):
+    except Exception:  # whatever a cell holds, it is no number then
         return NAN
     return value if math.isfinite(value) else NAN
 
@@ -87,7 +89,7 @@ def word_of(cell: Any) -> str | None:
     if is_number(cell):
         try:
             value = float(cell)
-        except (ValueError, TypeError, OverflowError, ArithmeticError):
+        except Exception:  # whatever a cell holds, it is no name then
             return None
         if not math.isfinite(value):
             return None
@@ -101,17 +103,29 @@ def days_of(cell: Any, formats: Sequence[str]) -> float:
         return _parsed(decoded(cell), formats)
     if missing(cell):
         return NAN
-    if isinstance(cell, np.datetime64):
-        cell = cell.astype("datetime64[us]").item()
     try:
+        if isinstance(cell, np.datetime64):
+            cell = cell.astype("datetime64[us]").item()
         if isinstance(cell, datetime):
+            cell = datetime.combine(cell.date(), cell.timetz())  # of whatever subclass: pandas' divides otherwise
             moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
-            return (moment - EPOCH) / DAY
+            return float((moment - EPOCH) / DAY)
         if isinstance(cell, date):
             return float((cell - EPOCH.date()).days)
-    except (OverflowError, ValueError, TypeError):
+    except Exception:  # a moment that no calendar holds
         return NAN
     return NAN if isinstance(cell, bool | np.bool_) else number_of(cell)
+
+
+def spells_dates(spelling: str) -> bool:
+    """Whether a format reads what it writes. With another one, text and nothing else would make Python raise."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            datetime.strptime(EPOCH.replace(tzinfo=UTC).strftime(spelling), spelling)
+    except Exception:
+        return False
+    return len(spelling) <= MOST_FORMAT
 
 
 def _parsed(text: str | None, formats: Sequence[str]) -> float:

@@ -28,8 +28,8 @@ def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
     if subfolders:
         by_class = {path.name: _image_files(path) for path in subfolders}
         files = [file for some in by_class.values() for file in some]
-        labels = np.repeat(list(by_class), [len(some) for some in by_class.values()])
-    if not files:
+        labels = np.repeat(np.array(list(by_class)), [len(some) for some in by_class.values()])
+    if not files and not subfolders:  # classes without an image are no records, which is a number like any other
         raise InvalidInput(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
     return Loaded(samples=[_read(file, size) for file in files], labels=labels)
 

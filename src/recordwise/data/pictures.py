@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,13 @@ def is_picture(sample: Any) -> bool:
 
 def pixels_of(sample: Any) -> NDArray[Any] | None:
     """An image's numbers, (height, width) or (height, width, channels); None where it is no image."""
-    if _is_pillow(sample):
-        try:
-            sample = np.asarray(sample.convert("L" if sample.mode in ("1", "L", "LA") else "RGB"))
-        except Exception:  # whatever a decoder finds wrong, this one image is not readable
-            return None
     try:
-        pixels = np.asarray(sample)
-    except (ValueError, TypeError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a decoder's doubt is that image's fault
+            if _is_pillow(sample):
+                sample = sample.convert("L" if sample.mode in ("1", "L", "LA") else "RGB")
+            pixels = np.asarray(sample)
+    except Exception:  # whatever is wrong with it, this one image is not readable
         return None
     if pixels.ndim not in (2, 3) or pixels.dtype.kind not in "biuf" or not pixels.size:
         return None

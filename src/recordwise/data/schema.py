@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Bools
-from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, word_of
+from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spells_dates, word_of
 from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples
 from recordwise.errors import InvalidInput, shown
@@ -60,6 +62,11 @@ class Column:
             raise InvalidInput(f"column {self.name!r}: categories belong to a category, formats to a date")
         if self.kind == CATEGORY and not self.categories:
             raise InvalidInput(f"column {self.name!r} must list its categories, it lists none")
+        for spelling in self.formats:
+            if not spells_dates(spelling):
+                raise InvalidInput(
+                    f"column {self.name!r}: formats must be such as strptime reads, got {shown(spelling)}"
+                )
         if self.range is not None:
             low, high = (float(end) for end in self.range)
             if self.kind != NUMBER or not low <= high:
@@ -216,6 +223,11 @@ class Schema:
         return self.shape[0] if self.kind == Kind.VECTORS else len(self.columns) if self.kind == Kind.TABLE else 0
 
     @property
+    def sample_bytes(self) -> int:
+        """How large one sample is in memory, about; 0 where that is its own business."""
+        return math.prod(self.shape) * np.dtype(self.numbers).itemsize if self.shape else 8 * self.width
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns' names; empty where they have none."""
         return tuple(column.name for column in self.columns if column.name)
@@ -228,18 +240,20 @@ class Schema:
         Guarantees:
           - a sample's outcome depends on that sample and this schema alone: not on the other samples, on their order
             or on what holds them (a list, an array, a frame);
-          - what a sample holds never raises; reading what was read gives the same again.
+          - what a sample holds never raises and never warns; reading what was read gives the same again.
         """
         held = self._in_order(samples)
         self.check_form(held)
-        match self.kind:
-            case Kind.VECTORS:
-                return self._vectors(held)
-            case Kind.IMAGES:
-                return self._images(held)
-            case Kind.TEXT:
-                return self._texts(held)
-        return self._table(held)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a warning would tell of records
+            match self.kind:
+                case Kind.VECTORS:
+                    return self._vectors(held)
+                case Kind.IMAGES:
+                    return self._images(held)
+                case Kind.TEXT:
+                    return self._texts(held)
+            return self._table(held)
 
     def pool(self, samples: Samples, name: str = "samples") -> Samples:
         """Public samples as this schema reads them; one that it cannot read is refused in one line."""
@@ -331,7 +345,8 @@ class Schema:
         texts = np.empty(len(samples), dtype=object)
         readable = np.ones(len(samples), dtype=np.bool_)
         for row, held in enumerate(samples if not hasattr(samples, "iloc") else samples.to_numpy(dtype=object)):
-            if not isinstance(held, str) and isinstance(held, Sequence | np.ndarray) and len(held) == 1:
+            row_like = isinstance(held, Sequence) or (isinstance(held, np.ndarray) and held.ndim)
+            if row_like and not isinstance(held, str) and len(held) == 1:
                 held = held[0]  # a row of one cell
             text = decoded(held)
             readable[row], texts[row] = text is not None, text or ""
@@ -397,6 +412,6 @@ def rows_of(samples: Samples) -> Iterator[Sequence[Any] | NDArray[Any] | None]:
         yield from (tuple(cells) for cells in zip(*columns, strict=True))
         return
     for row in samples:
-        held = row.to_numpy(dtype=object) if hasattr(row, "to_numpy") else row
+        held = row.to_numpy() if hasattr(row, "to_numpy") else row
         is_row = isinstance(held, Sequence) and not isinstance(held, str | bytes)
         yield held if is_row or (isinstance(held, np.ndarray) and held.ndim == 1) else None

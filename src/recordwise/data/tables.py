@@ -122,9 +122,20 @@ def _column(file: str, name: str, column: Any) -> Any:
         return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if pa.types.is_nested(kind):
         raise InvalidInput(f"column {name!r} of {file} must hold numbers, strings, dates or lists, it holds {kind}")
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)  # Python's own dates end there
     held = np.empty(len(column), dtype=object)
-    held[:] = column.to_pylist()
+    for row, cell in enumerate(column):
+        held[row] = _value(cell)
     return held
+
+
+def _value(cell: Any) -> Any:
+    """A cell as a Python value; None where there is none: text that is not UTF-8, a date beyond the calendar."""
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _lists(file: str, name: str, column: Any) -> list[NDArray[np.float32]]:

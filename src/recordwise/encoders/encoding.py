@@ -1,8 +1,9 @@
 """Samples to vectors such that a record's vector is its own: the same bits whatever else is encoded with it.
 
-An encoder of ours has that property by construction. Any other one is run on one thread, in batches of one size, the
-last of which is filled up; whether a sample then has the same bits at every place and beside any others is tried out on
-the public pool. Where it is not so, records are encoded one at a time.
+An encoder of ours has that property by construction, if its state is such as its `fit` leaves (`holds`): another state,
+which came over a network, could look at where a record stands or at how many there are. Any other one is run on one
+thread, in batches of one size, the last of which is filled up; whether a sample then has the same bits at every place
+and beside any others is tried out on the public pool. Where it is not so, records are encoded one at a time.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
+LARGE = 4096  # samples at a time where that makes no difference, but to memory
 TRIED, COPIED = 256, 4  # samples of the pool that are tried in other company, and beside copies of themselves
 
 
@@ -79,15 +81,14 @@ def encode(
         warnings.simplefilter("ignore")  # a warning would tell of records
         for batch in _batches(encoder, len(samples), manner):
             try:
-                found.append((batch, _run(encoder, samples, batch, manner)))
+                parts = [(batch, _run(encoder, samples, batch, manner))]
             except Exception:  # because of one of them, so each is asked for alone, in a batch of the same size
-                found.extend(_each_alone(encoder, samples, batch, manner))
-    if dim is None:
-        dim = found[0][1].shape[1] if found else 0
-    vectors = np.full((len(samples), dim), np.nan, dtype=np.float32)
+                parts = list(_each_alone(encoder, samples, batch, manner))
+            dim = parts[0][1].shape[1] if dim is None and parts else dim
+            found += [(some, part) for some, part in parts if part.shape[1] == dim]
+    vectors = np.full((len(samples), dim or 0), np.nan, dtype=np.float32)
     for some, part in found:
-        if part.shape[1] == dim:
-            vectors[some] = part
+        vectors[some] = part
     vectors[~finite_rows(vectors)] = np.nan
     return vectors
 
@@ -115,7 +116,14 @@ def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = Non
 def _exact(encoder: Any) -> bool:
     if type(encoder) is Pipeline:
         return all(_exact(step) for _, step in encoder.steps)
-    return type(encoder) in EXACT
+    return type(encoder) in EXACT and _holds(encoder)
+
+
+def _holds(encoder: Any) -> bool:
+    try:
+        return bool(type(encoder).holds(encoder))
+    except Exception:  # a state with holes is none that `fit` leaves
+        return False
 
 
 def _size(encoder: Any) -> int:
@@ -126,7 +134,7 @@ def _size(encoder: Any) -> int:
 
 
 def _batches(encoder: Any, count: int, manner: Manner) -> Iterator[slice]:
-    size = {Manner.EXACT: max(count, 1), Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
+    size = {Manner.EXACT: LARGE, Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 

@@ -20,6 +20,11 @@ from recordwise.hashing import digest
 INPUT_BITS, COLUMN_BITS = 25, 28  # together the 53 bits of a float64
 
 
+def are_numbers(value: Any, sides: int) -> bool:
+    """Whether a value is a float64 array of so many dimensions, as a fitted encoder holds them."""
+    return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == sides
+
+
 @dataclass(frozen=True, eq=False)
 class ExactLinear:
     """A matrix on a public grid, for inputs on another.
@@ -56,6 +61,19 @@ class ExactLinear:
         np.rint(values, out=values)
         sums: NDArray[np.float64] = inputs @ self.weights
         return sums * self.units + 0.0  # a zero has one sign, whatever the order of its terms
+
+    def holds(self) -> bool:
+        """Whether these are numbers such as `of` makes; with others the order of adding could change bits."""
+        weights, units = self.weights, self.units
+        return bool(
+            are_numbers(weights, 2)
+            and are_numbers(units, 1)
+            and units.shape == weights.shape[1:]
+            and type(self.limit) is float
+            and np.frexp(self.limit)[0] == 0.5
+            and (weights == np.rint(weights)).all()
+            and (np.abs(weights).sum(axis=0) <= 2**COLUMN_BITS).all()
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -20,6 +20,7 @@ from recordwise.errors import InvalidInput, whole
 
 _CHUNK = 256  # images at a time: their gradients stay in the cache
 _EPSILON = 1e-5  # keeps a block without any edge at zero
+_MOST_DIM = 1 << 20  # values of one image that anybody may ask for
 _CLIP = 0.2  # one strong edge does not drown its neighbours
 
 
@@ -56,10 +57,24 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.shape_ = images.shape[1:]
         return self
 
-    def transform(self, samples: Samples) -> NDArray[np.float32]:
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        sides = (self.cell_, self.block, self.orientations, *self.shape_)
+        return (
+            all(type(side) is int and side >= 1 for side in sides)
+            and len(self.shape_) in (2, 3)
+            and min(self.shape_[:2]) // self.cell_ >= self.block
+            and self._dim <= _MOST_DIM
+        )
+
+    @property
+    def _dim(self) -> int:
         down, across = (self.shape_[axis] // self.cell_ for axis in (0, 1))
         blocks = (down - self.block + 1) * (across - self.block + 1)
-        vectors = np.empty((len(samples), blocks * self.block**2 * self.orientations), dtype=np.float32)
+        return int(blocks * self.block**2 * self.orientations)
+
+    def transform(self, samples: Samples) -> NDArray[np.float32]:
+        vectors = np.empty((len(samples), self._dim), dtype=np.float32)
         for start in range(0, len(samples), _CHUNK):
             images = as_numbers(rows(samples, slice(start, start + _CHUNK)), self.shape_)
             found = vectors[start : start + _CHUNK]

@@ -49,6 +49,13 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        schema = self.schema_
+        written = type(schema) is Schema and Schema.from_dict(schema.as_dict()) == schema
+        known = all(type(one) in (_Numbers, _Values) and one.holds() for one in self.encodings_)
+        return written and schema.kind == Kind.TABLE and known and len(self.encodings_) == schema.width
+
     def transform(self, samples: Samples) -> NDArray[np.float32]:
         read = self.schema_.read(samples)
         blocks = [encoding.encode(column) for column, encoding in zip(read.samples.T, self.encodings_, strict=True)]
@@ -66,6 +73,9 @@ class _Numbers:
         self.mean = float(inside.mean()) if len(present) else 0.0
         self.scale = float(inside.std()) if deviation > 0 else 1.0
         self.gaps = len(present) < len(column)
+
+    def holds(self) -> bool:
+        return all(type(one) is float for one in (self.low, self.high, self.mean, self.scale))
 
     def encode(self, column: NDArray[Any]) -> Floats:
         numbers = column.astype(np.float64)
@@ -85,6 +95,9 @@ class _Values:
         values, counts = np.unique(["" if cell is None else cell for cell in column], return_counts=True)
         frequent = np.sort(np.argsort(-counts, kind="stable")[:max_values])
         self.values: NDArray[np.str_] = values[frequent]
+
+    def holds(self) -> bool:
+        return isinstance(self.values, np.ndarray) and self.values.dtype.kind == "U" and self.values.ndim == 1
 
     def encode(self, column: NDArray[Any]) -> Floats:
         place_of = {value: place for place, value in enumerate(self.values.tolist())}

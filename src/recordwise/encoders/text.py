@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 
 from recordwise.arrays import sum_in_order
 from recordwise.data.samples import Samples
-from recordwise.encoders.exact import ExactLinear
+from recordwise.encoders.exact import ExactLinear, are_numbers
 from recordwise.errors import InvalidInput, whole
 from recordwise.randomness import seeded
 
@@ -58,6 +58,17 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         themes = TruncatedSVD(dim, random_state=start).fit(self._weights(counts))
         self.themes_ = ExactLinear.of(themes.components_.T, limit=1.0)
         return self
+
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        words = self.words_.vocabulary_ if type(self.words_) is CountVectorizer else {}
+        exact = type(self.themes_) is ExactLinear and self.themes_.holds()
+        return (
+            sorted(map(int, words.values())) == list(range(len(words)))
+            and are_numbers(self.rarity_, 1)
+            and exact
+            and len(words) == len(self.rarity_) == len(self.themes_.weights)
+        )
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
         strings = _as_list(samples)

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from recordwise.arrays import as_vectors
 from recordwise.data.samples import Samples, rows
-from recordwise.encoders.exact import ExactLinear
+from recordwise.encoders.exact import ExactLinear, are_numbers
 from recordwise.encoders.numbers import as_numbers, finite_rows
 from recordwise.errors import InvalidInput, whole
 from recordwise.randomness import seeded
@@ -35,6 +35,10 @@ class Scaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.scale_ = np.where(deviation > 1e-6 * np.abs(self.mean_), deviation, 1.0)  # below: rounding, not variation
         self.scale_[self.scale_ == 0] = 1.0
         return self
+
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        return are_numbers(self.mean_, 1) and are_numbers(self.scale_, 1) and self.mean_.shape == self.scale_.shape
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
         vectors = as_numbers(samples, self.mean_.shape, flatten=True)
@@ -75,6 +79,12 @@ class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         farthest = float(np.abs(vectors - self.mean_).max())
         self.projection_ = ExactLinear.of(components, limit=_REACH * farthest)
         return self
+
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        linear = self.projection_
+        exact = type(linear) is ExactLinear and linear.holds()
+        return exact and are_numbers(self.mean_, 1) and len(self.mean_) == len(linear.weights)
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
         found = np.empty((len(samples), len(self.projection_.units)), dtype=np.float32)

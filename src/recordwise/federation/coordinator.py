@@ -29,7 +29,7 @@ from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.release import Release
-from recordwise.records import public_classes
+from recordwise.records import COPIES_VOTE, public_classes
 
 
 def fit_silos(
@@ -48,6 +48,8 @@ def fit_silos(
         raise InvalidInput("a coordinator needs run_dir, ledger and the public list of classes")
     if distiller.round_epsilon is not None:
         raise InvalidInput("round_epsilon is for records in one place: each silo keeps its own account")
+    if distiller.overlap != COPIES_VOTE:
+        raise InvalidInput(f"overlap must be {COPIES_VOTE!r} between silos, which do not have the pool to look in")
     most, folder, noise = company.records[1], Path(distiller.run_dir), distiller.noise_source()
     classes = public_classes(None, classes=distiller.classes, labels_per_record=distiller.labels_per_record)
     schema, pool = distiller.read_pool(X_public)
@@ -90,7 +92,7 @@ def _publish(
 ) -> Gathering:
     """Step 3: every silo gets to see the whole run before it answers anything."""
     if question.queries.prices is not None:
-        raise InvalidInput("queries must have no prices: balanced queries are not carried to silos yet")
+        raise InvalidInput("queries must have no prices: balanced queries are not sent to silos yet")
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust

@@ -45,6 +45,7 @@ CLASSES = frozenset(
     }
 )
 # Settings an encoder of text must leave alone: another pattern might never finish on some record, which would show.
+MOST_IN_A_ROW = 10  # words, or letters, that count as one: the work on a record grows with its length times this
 FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": None, "preprocessor": None}
 
 
@@ -128,7 +129,7 @@ def _built(told: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
     if not depth:
         raise ProtocolFault(f"an encoder must be nested at most {MOST_DEPTH} deep, this one is deeper")
     match told:
-        case {"scalar": item, "dtype": dtype}:
+        case {"scalar": bool() | int() | float() as item, "dtype": dtype} if np.dtype(dtype).kind in "fiub":
             return np.dtype(dtype).type(item)
         case {"array": name}:
             return arrays[name]
@@ -143,11 +144,25 @@ def _built(told: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
         case {"class": name, "state": state} if name in CLASSES:
             if any(key in state and state[key] != value for key, value in FIXED.items()):
                 raise ProtocolFault(f"an encoder of text must read words by the usual pattern, this {name} does not")
-            module, _, kind = name.rpartition(".")
-            made = object.__new__(getattr(import_module(module), kind))
+            module, _, known = name.rpartition(".")
+            kind = getattr(import_module(module), known)
+            if any(callable(getattr(kind, key, None)) for key in state):
+                raise ProtocolFault(f"an encoder must bring numbers and no methods, this {name} does")
+            made = object.__new__(kind)
             made.__dict__.update({key: _built(item, arrays, depth - 1) for key, item in state.items()})
+            if not _as_fitted(made):
+                raise ProtocolFault(f"an encoder must be such as fitting leaves it, this {name} is not")
             return made
     raise ProtocolFault(f"an encoder must be made of known classes, got {shown(told)}")
+
+
+def _as_fitted(made: Any) -> bool:
+    """Whether a record's vector will be its own: another state could look at where a record stands among others."""
+    if (spans := vars(made).get("ngram_range")) is not None:
+        fewest, most = spans
+        if not 1 <= fewest <= most <= MOST_IN_A_ROW:
+            return False
+    return not hasattr(type(made), "holds") or bool(type(made).holds(made))
 
 
 def _collect(told: Any, names: list[str], depth: int) -> None:

@@ -25,6 +25,7 @@ from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.terms import promised
 
 VERSION = "recordwise-federation-2"  # changes whenever the same plan would mean something else
+MOST_SAMPLE_BYTES, MOST_FORMATS, MOST_CATEGORIES = 1 << 24, 16, 1_000_000
 MOST_ROUNDS, MOST_ATTEMPTS, MOST_DIM, MOST_QUERY_BYTES = 100, 10, 100_000, 1 << 28
 
 
@@ -91,6 +92,7 @@ class Plan:
             raise InvalidInput("a plan's run, pool and silos must have names that can be printed, at most 1,000 silos")
         if not all(type(one) in (int, bool, float) or is_name(one) for one in self.classes):
             raise InvalidInput("classes must be numbers or names that can be printed, one is not")
+        self._check_schema()
         limit = self.max_distance
         if limit is not None and not (isinstance(limit, float | int) and math.isfinite(limit) and limit >= 0):
             raise InvalidInput(f"max_distance must be a number >= 0, got {limit!r}")
@@ -113,6 +115,17 @@ class Plan:
             self.session(Ask(plan="", run=self.run, round=1, queries=np.zeros((1, 1), np.float32)))  # checks its terms
         if self.trust is Trust.SHUFFLE and self.shuffler is None:
             raise InvalidInput("shuffle trust needs a shuffler, got none")
+
+    def _check_schema(self) -> None:
+        """Refuse what would make one record, or one cell, too much work: who then answers depends on records."""
+        formats = max((len(column.formats) for column in self.schema.columns), default=0)
+        listed = sum(len(column.categories) for column in self.schema.columns)
+        held = self.schema.sample_bytes
+        if held > MOST_SAMPLE_BYTES or formats > MOST_FORMATS or listed > MOST_CATEGORIES:
+            raise InvalidInput(
+                f"a plan's samples must have at most {MOST_SAMPLE_BYTES:,} bytes, {MOST_FORMATS} formats of a date and "
+                f"{MOST_CATEGORIES:,} categories, got {held:,}, {formats} and {listed:,}"
+            )
 
     @property
     def trust(self) -> Trust:
@@ -170,7 +183,7 @@ class Plan:
                 protocol=protocol_json.from_json(told["protocol"]),
                 classes=tuple(told["classes"]),
                 pool=text(told, "pool"),
-                schema=Schema.given(told["schema"]),
+                schema=Schema.from_dict(told["schema"]),  # a path would be read on this machine
                 encoder=encoder,
                 dim=told["dim"],
                 metric=Metric(told["metric"]),

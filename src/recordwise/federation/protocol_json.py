@@ -33,7 +33,7 @@ WHOLE = {
 
 def known_kinds() -> dict[str, type[Any]]:
     """The mechanisms, by the names of their classes, that a silo runs for others."""
-    return {kind.__name__: kind for kind in kinds() if kind.between_machines}
+    return {kind.__name__: kind for kind in kinds() if kind.for_silos}
 
 
 def to_json(protocol: Protocol[Any]) -> dict[str, Any]:

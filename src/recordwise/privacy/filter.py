@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recordwise.durable import write_whole
-from recordwise.errors import InvalidInput, positive, whole
+from recordwise.errors import InvalidInput, count, positive
 from recordwise.privacy.events import Filtered
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
 
@@ -48,7 +48,7 @@ class RecordFilter:
         self.cap = exact(cap)
         self.neighbours = one_of(Neighbours, neighbours=neighbours)
         positive(cap=self.cap)
-        whole(num_records=num_records)
+        count(num_records=num_records)  # it may be private: none is a number like any other
         self.guard = secrets.token_hex(16)
         # Records have few distinct payments, so each is kept once, exactly, and a record points to its own.
         self._payments = [Fraction(0)]
@@ -89,13 +89,13 @@ class RecordFilter:
         if wanted.size and wanted.min() < 0:
             raise InvalidInput("votes must be >= 0 for every record")
         # One decision per distinct pair of what was paid and what is wanted, not per record.
-        width = int(wanted.max()) + 1
+        width = int(wanted.max(initial=0)) + 1
         pairs, place = np.unique(self._paid * width + wanted, return_inverse=True)
         known = {payment: number for number, payment in enumerate(self._payments)}
         admitted = np.zeros(len(pairs), dtype=np.bool_)
         paid = np.zeros(len(pairs), dtype=np.int64)
-        for number, (before, count) in enumerate(zip(*np.divmod(pairs, width), strict=True)):
-            after = self._payments[before] + int(count) * loss
+        for number, (before, cast) in enumerate(zip(*np.divmod(pairs, width), strict=True)):
+            after = self._payments[before] + int(cast) * loss
             admitted[number] = after <= self.allowance
             paid[number] = known.setdefault(after, len(known)) if admitted[number] else before
         self._payments, self._paid = list(known), paid[place]
@@ -125,7 +125,7 @@ class RecordFilter:
                 about, paid = json.loads(file["about"].tobytes()), file["paid"]
             restored = cls(about["cap"], len(paid), about["neighbours"])
             payments = [exact(payment) for payment in about["payments"]]
-            if not (paid.min() >= 0 and paid.max() < len(payments) and min(payments) >= 0):
+            if not (((paid >= 0) & (paid < len(payments))).all() and min(payments) >= 0):
                 raise ValueError("its payments do not match")
         except FileNotFoundError as error:
             raise InvalidInput(f"no record filter was saved at {path}") from error

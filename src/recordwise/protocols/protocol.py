@@ -61,15 +61,15 @@ class Protocol(ABC, Generic[Message]):
       trust: Who may see votes before noise covers them.
       one_query_per_class: It takes clusters to be the classes: s = C, and one round.
       one_vote: It is about one cell per record: k = r = 1.
-      between_machines: It keeps its promise among silos that see each other's messages come and go. A silo builds no
-        other mechanism from a plan.
+      for_silos: It works between machines: one message per silo, whose length tells nothing that is private. A silo
+        builds no other mechanism from a plan.
     """
 
     name: ClassVar[str]
     trust: ClassVar[Trust]
     one_query_per_class: ClassVar[bool] = False
     one_vote: ClassVar[bool] = False
-    between_machines: ClassVar[bool] = False
+    for_silos: ClassVar[bool] = False
     ballot: Ballot
 
     # Before a run

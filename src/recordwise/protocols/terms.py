@@ -78,14 +78,14 @@ class Terms:
 
     def protocols_for_silos(self, ballot: Ballot, silos: Silos) -> tuple[Protocol[Any], ...]:
         """One protocol per round, for silos of which some may vanish or work against the others."""
-        able = []
-        for kind in self._serving():
-            if self.mechanism != AUTO or kind.automatic(self, ballot, silos.most_records):
-                try:
-                    able.append(kind.planned_for_silos(self, ballot, silos))
-                except InvalidInput:
-                    if self.mechanism != AUTO or (kind is self._serving()[-1] and not able):
-                        raise
+        able, refusal = [], InvalidInput(f"no mechanism of {self.trust} trust is chosen for this ballot: name one")
+        for kind in self._considered(ballot, silos.most_records):
+            try:
+                able.append(kind.planned_for_silos(self, ballot, silos))
+            except InvalidInput as error:
+                refusal = error
+        if not able:
+            raise refusal
         return (least_noise(able, silos.least_records),) * self.rounds
 
     def reason(self, ballot: Ballot, num_records: int) -> str:
@@ -120,14 +120,16 @@ class Terms:
         return min(exactly, calibrate(lambda scale: [event(scale)] * self.rounds, self.epsilon, self.delta))
 
     def _candidates(self, ballot: Ballot, num_records: int) -> list[Protocol[Any]]:
-        able = [
-            kind.planned(self, ballot, num_records)
-            for kind in self._serving()
-            if self.mechanism != AUTO or kind.automatic(self, ballot, num_records)
-        ]
+        able = [kind.planned(self, ballot, num_records) for kind in self._considered(ballot, num_records)]
         if not able:
             raise InvalidInput(f"no mechanism of {self.trust} trust is chosen for this ballot: name one as mechanism")
         return able
+
+    def _considered(self, ballot: Ballot, num_records: int) -> list[type[Protocol[Any]]]:
+        """The mechanism asked for, or those among which "auto" chooses."""
+        if self.mechanism != AUTO:
+            return self._serving()
+        return [kind for kind in self._serving() if kind.automatic(self, ballot, num_records)]
 
     def _wanted(self) -> list[type[Protocol[Any]]]:
         return kinds(self.trust) if self.mechanism == AUTO else [kind_named(self.trust, self.mechanism)]

@@ -48,7 +48,7 @@ class LocalMechanism(Protocol[Answers]):
     """
 
     trust: ClassVar[Trust] = Trust.LOCAL
-    between_machines: ClassVar[bool] = True
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
 

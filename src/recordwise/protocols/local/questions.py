@@ -122,6 +122,7 @@ class Questions(Protocol[Respondents]):
     trust: ClassVar[Trust] = Trust.LOCAL
     one_query_per_class: ClassVar[bool] = True
     one_vote: ClassVar[bool] = True
+    for_silos: ClassVar[bool] = False  # waves go back and forth
     ballot: Ballot
     epsilon: Fraction
     waves: int = 32

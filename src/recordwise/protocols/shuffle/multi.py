@@ -78,6 +78,7 @@ class ShuffleMulti(Protocol[Increments]):
 
     name: ClassVar[str] = "multi-message"
     trust: ClassVar[Trust] = Trust.SHUFFLE
+    for_silos: ClassVar[bool] = False  # how many messages one silo sends tells about its records
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction

@@ -49,7 +49,7 @@ class ShuffleSingle(Protocol[Answers]):
 
     name: ClassVar[str] = "single-message"
     trust: ClassVar[Trust] = Trust.SHUFFLE
-    between_machines: ClassVar[bool] = True
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction
