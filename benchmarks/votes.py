@@ -1,7 +1,7 @@
 """Reverse k-NN beside faiss, scikit-learn, PyTorch, a loop over records, and the machine's own SGEMM.
 
     python -m benchmarks.votes              everything, a few minutes
-    python -m benchmarks.votes --quick      a twentieth of the records, no ten million, nothing written
+    python -m benchmarks.votes --quick      a twentieth of the records, nothing written
 
 Everybody gets the same float32 arrays and all cores. Rates are the best of interleaved rounds; peak memory is that of a
 fresh process above what it held once the data and the library were loaded.
@@ -10,12 +10,9 @@ fresh process above what it held once the data and the library were loaded.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +26,6 @@ from numpy.typing import NDArray
 from recordwise.nearest import Metric, TorchBackend, nearest_queries
 from recordwise.nearest.poll import Poll
 from recordwise.randomness import seeded
-from recordwise.votes import Ballot, count_votes
 
 DIM, NUM_QUERIES = 128, 500
 ROUNDS = 4
@@ -225,47 +221,6 @@ def undecided(records: Floats, queries: Floats, k: int, metric: Metric) -> float
     return sum(seen) / len(records)
 
 
-def stream_from_disk(num_records: int) -> Row:
-    """Count the votes of a file that is read through a memory map, in a fresh process that watches its own memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "records.f32"
-        tile = data(100_000)[0].tobytes()
-        with path.open("wb") as file:
-            for _ in range(num_records // 100_000):
-                file.write(tile)
-        command = [sys.executable, "-m", "benchmarks.votes", "--stream", str(path), str(num_records)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return row(
-        "counting from a memory-mapped file",
-        size={"n": num_records, "dim": DIM, "s": NUM_QUERIES, "k": 1, "input_mib": num_records * DIM * 4 / 2**20},
-        ours=num_records / found["seconds"],
-        peers={},
-        unit="records/s",
-        peak_mib_of_its_own=found["own_mib"],
-        peak_mib_with_mapped_pages=found["resident_mib"],
-    )
-
-
-def print_stream(path: str, num_records: int) -> None:
-    records = np.memmap(path, dtype=np.float32, mode="r", shape=(num_records, DIM))
-    labels = np.arange(num_records, dtype=np.uint8) % 10
-    queries = data(1)[1]
-    before, own, done = status_mib("RssAnon"), [0.0], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.01):
-            own.append(status_mib("RssAnon") - before)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    start = time.perf_counter()
-    count_votes(records, labels, queries, Ballot(num_queries=NUM_QUERIES, num_classes=10))
-    seconds = time.perf_counter() - start
-    done.set()
-    watcher.join()
-    print(json.dumps({"seconds": seconds, "own_mib": max(own), "resident_mib": status_mib("VmHWM")}))
-
-
 def status_mib(field: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field + ":")) / 1024
@@ -275,20 +230,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--stream", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
         name, num_records, k = arguments.peak
         return print_peak(name, int(num_records), int(k))
-    if arguments.stream:
-        path, num_records = arguments.stream
-        return print_stream(path, int(num_records))
     quick = arguments.quick
     rows = against_peers(50_000 if quick else 1_000_000)
     rows += curves(20_000 if quick else 200_000)
     if "RECORDWISE_DATA" in os.environ:
         rows += real_embeddings()
-    rows.append(stream_from_disk(500_000 if quick else 10_000_000))
     for one in rows:
         more = {key: one[key] for key in one if key.startswith(("of_sgemm", "peak", "decided"))}
         print(one["name"], one["size"], f"{one['ours']:,.0f} {one['unit']}", one["ratio"], more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import pickle
 from fractions import Fraction
 from pathlib import Path
@@ -19,12 +20,22 @@ from torch import nn
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput
+from recordwise.fits import uncounted
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.release import Matched, pack
 from recordwise.randomness import seeded
 from recordwise.students import TorchStudent
+
+
+def test_the_docstring_s_example_prints_what_it_says() -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        PrivateDistiller, "PrivateDistiller", globs={"PrivateDistiller": PrivateDistiller}
+    )
+    assert len(example.examples) == 6
+    with uncounted():
+        assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
 
 
 class WithPool(PrivateDistiller):
@@ -502,7 +513,7 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
     settings = {"num_queries": 3, "classes": [0, 1], "run_dir": tmp_path / "run"}
     first = PrivateDistiller(1.0, schema=tmp_path / "schema.json", **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
     assert first.published().schema == first.schema_
-    assert first.schema_.to_dict() == written and first.encoder_.transform([[1.0, 1990]]).shape == (1, 4)
+    assert first.schema_.as_dict() == written and first.encoder_.transform([[1.0, 1990]]).shape == (1, 4)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
     PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
     written["columns"][1]["range"] = [1900, 2031]  # type: ignore[index]

@@ -38,7 +38,7 @@ class Account:
       - a release leaves only after the ledger, where there is one, has committed it with its charge;
       - a release asked for again in the same run is given again, and costs nothing: from the ledger, or from the run's
         folder where no ledger keeps it;
-      - a run that released something is never gone on with at another ledger's or budget's expense, or at nobody's;
+      - a run that released something cannot be resumed with another ledger or budget, or with none;
       - where records pay for themselves, what they pay is kept before the release is made, and the ledger is charged
         their cap once for all rounds.
 
@@ -141,7 +141,7 @@ class Account:
         return "no ledger" if self.ledger is None else self.ledger.identity(self.budget)
 
     def _booked(self, whose: Callable[[], str]) -> RecordFilter:
-        """What records have paid by now, as the folder knows it: another process may have gone on with this run."""
+        """What records have paid by now, as the folder knows it: another process may have resumed this run."""
         assert self.payments is not None
         kept, owners = self.folder.private_path(PAYMENTS), self.folder.private_path(OWNERS)
         if kept is None or owners is None:

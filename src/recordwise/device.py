@@ -53,7 +53,7 @@ class Task:
     def __post_init__(self) -> None:
         if self.mechanism.name not in mechanisms():
             raise InvalidInput(
-                f"a device sends one message, and questions in waves are not carried yet: mechanism must be one of "
+                f"a device sends one message, and questions in waves have no wire form yet: mechanism must be one of "
                 f"{tuple(mechanisms())}, got {type(self.mechanism).__name__}"
             )
         members(self, metric=Metric)

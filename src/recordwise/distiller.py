@@ -20,7 +20,7 @@ from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema
 from recordwise.encoders import encode_public, encoder_from
 from recordwise.encoders.spec import opened
-from recordwise.errors import InvalidInput, real, whole
+from recordwise.errors import InvalidInput, first_line, real, whole
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
@@ -36,7 +36,7 @@ from recordwise.protocols.release import Release
 from recordwise.protocols.terms import Terms
 from recordwise.queries import Queries, check_queries
 from recordwise.queries.spec import KMEANS
-from recordwise.records import COPIES_VOTE, Records, as_labels, check_labels, first_line, public_classes, read_labels
+from recordwise.records import COPIES_VOTE, Records, as_labels, check_labels, public_classes, read_labels
 from recordwise.sklearn_steps import refuse_fitted_steps
 from recordwise.students import class_probabilities, student_from
 from recordwise.votes import Ballot
@@ -73,13 +73,14 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       - a record's votes are a function of that record and of what is public; a record that cannot be read, encoded or
         labelled abstains, and only a log line on this machine tells how many did;
       - a mistake in what is public is refused before anything is spent; but a classifier of the caller's own that
-        learn the pool shows it only when it is taught. What was paid for is in `rounds_` then, and in the ledger.
+        cannot learn the pool may show it only when it is taught. What was paid for is in `rounds_` then, and in the
+        ledger.
 
     Every `fit` spends its epsilon again: searching parameters by fitting repeatedly, or scoring on private folds, costs
     a budget each time, which a `ledger` keeps count of; without one, a warning tells what the fits of this process cost
     together. In a scikit-learn `Pipeline`, steps before this one must be frozen: what they learn from private records
-    is protected by nothing. Under other trusts than central, `fit` plays all parties in one
-    process, which sees every vote; between machines that is the federation's work.
+    is protected by nothing. Under other trusts than central, `fit` plays all parties in one process, which sees every
+    vote; `recordwise.federation` puts them on different machines.
 
     The list of classes is taken as public. Declare it with `classes`; otherwise it is read off `y`. So is the form of X
     and y: columns, an array's shape and the type of its numbers. `schema_` says how a record is read.
@@ -93,7 +94,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       parties: Under distributed trust, how many parties hold the records. One party makes all noise itself, and could
         take it away: it is trusted like the aggregator under central trust.
       colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
-        their noise to who does. 0 counts everybody's noise; `guarantee_` says what holds against a reader then.
+        their noise to somebody who does. 0 counts everybody's noise; `guarantee_` says what then holds against them.
       num_queries: How many queries a round asks, or "auto" for the planner's choice.
       queries: What the first round asks: "kmeans", settings such as {"name": "kmeans", "balanced": True}, ready
         `Queries` or an object with `ask(pool)`.
@@ -128,6 +129,28 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         everything it touches is marked not private.
       progress: Shows the steps as they go.
       random_state: Seeds clustering and the student, never the noise.
+
+    Attributes:
+      guarantee_: What the whole fit promises any one record; prints as the sentence to publish.
+      student_: The classifier that was taught; `predict` and `predict_proba` ask it.
+      classes_: The public list of classes.
+      rounds_: For each round the queries, the release and the labels read off it.
+      pool_labels_: (m,) each pool sample's class as its place in `classes_`, -1 where it has none.
+      pool_probabilities_: (m, C) of each class, for each pool sample.
+      pool_confidence_: (m,) how sure each pool sample's label is.
+      encoder_: The encoder, fitted on the pool.
+      schema_: How samples are read.
+      hashes_: SHA-256 of pool, schema, encoder and queries, for the report.
+
+    Example:
+      >>> from sklearn.datasets import load_digits
+      >>> X, y = load_digits(return_X_y=True)
+      >>> model = PrivateDistiller(epsilon=1.0, num_queries=30, encoder="pca", classes=range(10))
+      >>> model = model.fit(X[:900], y[:900], X_public=X[900:1500])
+      >>> print(model.guarantee_)
+      Pure differential privacy, central trust: replacing any one record by any other changes ...
+      >>> model.predict(X[1500:]).shape
+      (297,)
     """
 
     def __init__(
@@ -340,7 +363,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         facts: dict[str, Any] = {
             "classes": [str(name) for name in classes],
             "private": noise.private,
-            "schema": design.schema.to_dict(),
+            "schema": design.schema.as_dict(),
         }
         if design.num_records is not None:
             facts["records"] = design.num_records

@@ -11,7 +11,7 @@
 
 An error is one line that names the parameter, the rule and the value. Whoever raises one has spent nothing and left
 nothing half-written. The one exception is a paid release of which nothing remains to be taught (`min_confidence`): it
-is kept, and a run in the same folder may think that setting over for free. `exit_code` is what the command returns.
+is kept, and a run in the same folder may change that setting for free. `exit_code` is what the command returns.
 """
 
 from __future__ import annotations
@@ -95,3 +95,8 @@ def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def first_line(fault: BaseException) -> str:
+    """What another package's exception says, in one line."""
+    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__

@@ -32,10 +32,11 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recordwise.data.files import read
-from recordwise.data.samples import Kind, Loaded
+from recordwise.data.samples import Kind, Loaded, Samples
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
 
@@ -127,13 +128,15 @@ class RunFile(Section):
     out: Path | None = None
     public: Source
     test: Source | None = None
-    described: dict[str, Any] | Path | None = Field(default=None, alias="schema")
+    declared_schema: dict[str, Any] | Path | None = Field(default=None, alias="schema")
     privacy: Privacy
     method: Method
 
-    def public_schema(self, public: Loaded) -> Schema:
-        """How samples are read: as the job says, or as its pool fixes."""
-        return Schema.of_loaded(public) if self.described is None else Schema.given(self.described)
+    def read_pool(self) -> tuple[Schema, Samples]:
+        """How samples are read, as the file says or as its pool fixes, and the pool, read so."""
+        public = self.public.read("public")
+        schema = Schema.of_loaded(public) if self.declared_schema is None else Schema.given(self.declared_schema)
+        return schema, schema.pool(public.samples, "[public] samples")
 
     def settings(self) -> dict[str, Any]:
         """What the job asks of a `PrivateDistiller`, but for who pays and where things are kept."""
@@ -147,6 +150,13 @@ class JobFile(RunFile):
     """One run on records in one place."""
 
     private: Source
+
+    def read_records(self, schema: Schema) -> tuple[Samples, NDArray[Any]]:
+        """The private records and their labels, as they stand in the file."""
+        private = self.private.read("private", schema)
+        if private.labels is None:
+            raise InvalidInput("private.labels must name where the records' labels are")
+        return private.samples, private.labels
 
 
 Settings = TypeVar("Settings", bound=Section)
@@ -178,7 +188,7 @@ def absolute(run: Run, path: Path) -> Run:
     """The same run, with paths that are relative to its file made absolute."""
     from recordwise.encoders.spec import located
 
-    folder, ledger = path.parent, run.privacy.ledger
+    folder, ledger, schema = path.parent, run.privacy.ledger, run.declared_schema
     if ledger is not None and "://" not in ledger:
         ledger = str(folder / ledger)
     sources = {
@@ -190,7 +200,7 @@ def absolute(run: Run, path: Path) -> Run:
         update={
             "name": run.name or path.stem,
             "out": folder / (run.out or Path("runs") / (run.name or path.stem)),
-            "described": folder / run.described if isinstance(run.described, Path) else run.described,
+            "declared_schema": folder / schema if isinstance(schema, Path) else schema,
             "privacy": run.privacy.model_copy(update={"ledger": ledger}),
             "method": run.method.model_copy(update={"encoder": located(run.method.encoder, folder)}),
             **sources,

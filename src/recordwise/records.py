@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
 from recordwise.encoders import Manner, encode
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, first_line, whole
 from recordwise.hashing import fingerprint
 from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import NUMPY, nearest_queries
@@ -280,7 +280,3 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
         log.warning(
             "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
         )
-
-
-def first_line(fault: BaseException) -> str:
-    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__

@@ -42,12 +42,8 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    public = job.public.read("public")
-    schema = job.public_schema(public)
-    pool = schema.pool(public.samples, "[public] samples")
-    private = job.private.read("private", schema)
-    if private.labels is None:
-        raise InvalidInput("private.labels must name where the records' labels are")
+    schema, pool = job.read_pool()
+    samples, labels = job.read_records(schema)
     test = None
     if job.test is not None:
         test = read_test(job.test, schema, job.method.classes, several=job.method.labels_per_record > 1)
@@ -60,7 +56,7 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
         run_dir=job.out,
         progress=progress,
     )
-    distiller.fit(private.samples, private.labels, X_public=pool)
+    distiller.fit(samples, labels, X_public=pool)
     accuracy = None if test is None else float(distiller.score(*test))
     summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
     write_outcome(job.out, distiller, summary)
@@ -126,4 +122,4 @@ def _pool_labels(distiller: PrivateDistiller) -> list[str]:
     names = distiller.classes_.astype(str)
     if distiller.labels_per_record == 1:
         return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
-    return [";".join(names[chances > 0.5]) for chances in distiller.pool_probabilities_]
+    return [";".join(names[row > 0.5]) for row in distiller.pool_probabilities_]

@@ -33,10 +33,10 @@ def run(*arguments: str) -> tuple[int, str]:
     [
         "--trust local --mechanism collision --epsilon 1 --num-queries 10 --num-classes 10 --votes-per-record 1",
         "--trust local --mechanism questions --epsilon 1 --num-queries 4 --num-classes 4 --votes-per-record 1",
-        "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip --num-queries 4"
-        " --num-classes 3 --votes-per-record 2",
-        "--epsilon 0.5 --neighbours add-remove --mechanism matching --num-queries 4"
-        " --num-classes 4 --votes-per-record 2",
+        "--epsilon 0.5 --neighbours add-remove --mechanism permute-and-flip"
+        " --num-queries 4 --num-classes 3 --votes-per-record 2",
+        "--epsilon 0.5 --neighbours add-remove --mechanism matching"
+        " --num-queries 4 --num-classes 4 --votes-per-record 2",
         "--epsilon 1 --delta 1e-5 --mechanism gaussian",
         "--epsilon 1 --trust distributed --parties 3",
         "--epsilon 1 --delta 1e-3 --trust shuffle --num-records 500 --mechanism unary-encoding"

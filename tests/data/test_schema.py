@@ -61,8 +61,8 @@ PICTURE = np.arange(64, dtype=np.uint8).reshape(8, 8)
 )
 def test_the_pool_fixes_the_schema(pool: Any, told: dict[str, Any]) -> None:
     schema = Schema.of(pool)
-    assert schema.to_dict() == told
-    again = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    assert schema.as_dict() == told
+    again = Schema.from_dict(json.loads(json.dumps(schema.as_dict())))
     assert again == schema and again.digest == schema.digest
     read = schema.read(pool)
     assert read.readable.all()
@@ -87,12 +87,12 @@ def test_another_schema_has_another_digest(tmp_path: Path) -> None:
         Schema(kind="table", columns=(columns[0], Column(name="b", kind="category", categories=("x",)))),
     ]
     assert len({one.digest, *(other.digest for other in others)}) == 4
-    (tmp_path / "s.json").write_text(json.dumps(one.to_dict()))
+    (tmp_path / "s.json").write_text(json.dumps(one.as_dict()))
     (tmp_path / "s.toml").write_text(
         'kind = "table"\n[[columns]]\nname = "a"\nrange = [0, 1]\n'
         '[[columns]]\nname = "b"\nkind = "category"\ncategories = ["x", "y"]\n'
     )
-    assert Schema.given(tmp_path / "s.json") == Schema.given(tmp_path / "s.toml") == Schema.given(one.to_dict()) == one
+    assert Schema.given(tmp_path / "s.json") == Schema.given(tmp_path / "s.toml") == Schema.given(one.as_dict()) == one
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [

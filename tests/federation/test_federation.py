@@ -562,7 +562,7 @@ def test_a_schema_that_would_take_for_ever_is_refused_with_its_plan(tmp_path: Pa
     _, plan = planned(tmp_path)
     told, encoder = unframe(plan.to_bytes())
     with pytest.raises(ProtocolFault, match="a plan's samples must have at most"):
-        Plan.from_bytes(frame({**told, "schema": schema.to_dict()}, encoder))
+        Plan.from_bytes(frame({**told, "schema": schema.as_dict()}, encoder))
 
 
 def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from federation.sums import parties, play, session_of
 from federation.test_federation import SUM_STAGES, assert_is_the_pooled_tally, entries, world
 from federation.world import Tampered, World
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import array_bytes, array_from, frame, is_name, json_object, one_line, unframe
 from recordwise.federation.journal import Journal
 from recordwise.federation.locks import hold
@@ -272,8 +272,8 @@ READERS: list[Callable[[bytes], object]] = [
     Reply.claimed,
     Plan.from_bytes,
     Ask.from_bytes,
-    carried.from_bytes,
-    carried.shown_as,
+    encoder_bytes.from_bytes,
+    encoder_bytes.shown_as,
     unpacked,
 ]
 

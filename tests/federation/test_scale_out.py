@@ -14,7 +14,7 @@ from federation.world import CLASSES, blobs
 from recordwise.data import Schema
 from recordwise.encoders import encoder_from
 from recordwise.errors import InvalidInput
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.nodes import voters
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.records import SiloRecords
@@ -51,7 +51,7 @@ def plan_of(encoder: str) -> tuple[Plan, Ask]:
         classes=CLASSES,
         pool="pool",
         schema=Schema.of(pool, columns=list("abcd")),
-        encoder=carried.to_bytes(fitted),
+        encoder=encoder_bytes.to_bytes(fitted),
         metric=Metric.EUCLIDEAN,
         dim=width,
         roster={"north": bytes(32)},

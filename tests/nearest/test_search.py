@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -258,6 +260,26 @@ def test_a_fault_in_one_thread_stops_all(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(done) < 9_999
     with pytest.raises(InvalidInput, match="threads must be a whole number"):
         NumpyBackend(threads=0)
+
+
+def test_a_mapped_file_is_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "SPAN", 1024)
+    rng = seeded(0, "memory")
+    queries, tile = rng.standard_normal((30, 16)), rng.standard_normal((4096, 16), dtype=np.float32)
+
+    def peak(tiles: int) -> int:
+        path = tmp_path / f"{tiles}.f32"
+        path.write_bytes(tile.tobytes() * tiles)
+        records = np.memmap(path, dtype=np.float32, mode="r", shape=(tiles * len(tile), 16))
+        tracemalloc.start()
+        nearest_queries(records, queries, 2, backend=NumpyBackend(threads=2))
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    few, many = peak(2), peak(82)
+    # The picks grew by 2.6 MB, what two threads hold varies by a MB; the records grew by 20 MB.
+    assert many - few < 80 * tile.nbytes / 4
 
 
 def test_products_coarser_than_float32_are_refused() -> None:

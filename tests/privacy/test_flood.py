@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from experiments.printed import published_flood
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput
-from recordwise.privacy.flood import Flood, calibrate_flood, flood_delta, published_flood
+from recordwise.privacy.flood import Flood, calibrate_flood, flood_delta
 from recordwise.privacy.noise import NegativeBinomial
 
 

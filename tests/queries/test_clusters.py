@@ -12,7 +12,7 @@ from recordwise.votes.ballot import NOBODY
 
 DIGITS = load_digits().data.astype(np.float32)
 RNG = np.random.default_rng(0)
-CHANCES = RNG.dirichlet(np.ones(4), len(DIGITS))
+PROBABILITIES = RNG.dirichlet(np.ones(4), len(DIGITS))
 
 
 @pytest.mark.parametrize("metric", Metric)
@@ -40,9 +40,10 @@ def test_clusters_of_digits_are_mostly_of_one_digit() -> None:
 
 
 def test_uncertainty_is_entropy_or_margin() -> None:
-    chances = np.array([[1.0, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0], [0.6, 0.3, 0.1]])
-    np.testing.assert_allclose(Uncertainty.ENTROPY.of(chances), entropy(chances, axis=1) / np.log(3), atol=1e-12)
-    np.testing.assert_allclose(Uncertainty.MARGIN.of(chances), [0, 1, 1, 0.7])
+    probabilities = np.array([[1.0, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0], [0.6, 0.3, 0.1]])
+    relative = entropy(probabilities, axis=1) / np.log(3)
+    np.testing.assert_allclose(Uncertainty.ENTROPY.of(probabilities), relative, atol=1e-12)
+    np.testing.assert_allclose(Uncertainty.MARGIN.of(probabilities), [0, 1, 1, 0.7])
     assert Uncertainty.ENTROPY.of(np.ones((2, 1))).tolist() == [0, 0]
     for bad in (np.array([[np.nan, 1.0]]), np.array([[-0.1, 1.1]]), np.ones(3)):
         with pytest.raises(InvalidInput, match="probabilities must lie in"):
@@ -53,11 +54,11 @@ def test_uncertainty_is_entropy_or_margin() -> None:
 def test_later_queries_gather_where_the_student_is_unsure(uncertainty: Uncertainty) -> None:
     pool = RNG.normal(size=(2000, 2)).astype(np.float32)
     unsure = np.abs(pool[:, 0]) < 0.3
-    chances = np.where(unsure[:, None], 0.5, [[1.0, 0.0]])
+    probabilities = np.where(unsure[:, None], 0.5, [[1.0, 0.0]])
 
     def share(focus: float) -> float:
         wish = UncertainQueries(num_queries=50, seed=0, uncertainty=uncertainty, focus=focus)
-        queries = wish.ask(pool, chances)
+        queries = wish.ask(pool, probabilities)
         assert queries.sizes.sum() == len(pool)  # nobody is left out
         return float((np.abs(queries.vectors[:, 0]) < 0.3).mean())
 
@@ -73,14 +74,14 @@ def test_a_student_that_is_sure_of_everything_is_asked_evenly() -> None:
 def test_samples_are_not_asked_twice() -> None:
     first = KMeansQueries(num_queries=30, seed=0, real_samples=True).ask(DIGITS)
     assert first.samples is not None
-    second = UncertainQueries(num_queries=30, seed=0, real_samples=True).ask(DIGITS, CHANCES, asked=first.samples)
+    second = UncertainQueries(num_queries=30, seed=0, real_samples=True).ask(DIGITS, PROBABILITIES, asked=first.samples)
     assert second.samples is not None
     assert not set(first.samples) & set(second.samples)
 
 
 def test_queries_are_a_function_of_pool_and_seed() -> None:
     wish = UncertainQueries(num_queries=10, seed=3)
-    assert np.array_equal(wish.ask(DIGITS, CHANCES).vectors, wish.ask(DIGITS, CHANCES).vectors)
+    assert np.array_equal(wish.ask(DIGITS, PROBABILITIES).vectors, wish.ask(DIGITS, PROBABILITIES).vectors)
 
 
 def test_bad_wishes_are_refused() -> None:
@@ -95,7 +96,7 @@ def test_bad_wishes_are_refused() -> None:
     with pytest.raises(InvalidInput, match="pool must be finite, row 1"):
         KMeansQueries(num_queries=2, seed=0).ask(np.array([[1.0], [np.nan], [2.0]]))
     with pytest.raises(InvalidInput, match="as many as the 3 pool samples, got 2"):
-        UncertainQueries(num_queries=2, seed=0).ask(DIGITS[:3], CHANCES[:2])
+        UncertainQueries(num_queries=2, seed=0).ask(DIGITS[:3], PROBABILITIES[:2])
 
 
 def test_queries_must_hang_together() -> None:

@@ -34,11 +34,11 @@ def test_training_is_a_function_of_its_seed_and_leaves_the_global_generator_alon
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
 
-    def chances(seed: int) -> np.ndarray:
+    def probabilities(seed: int) -> np.ndarray:
         return TorchStudent(network, epochs=2, seed=seed).fit(IMAGES, DIGITS).predict_proba(IMAGES[:5])
 
-    assert np.array_equal(chances(1), chances(1))
-    assert not np.array_equal(chances(1), chances(2))
+    assert np.array_equal(probabilities(1), probabilities(1))
+    assert not np.array_equal(probabilities(1), probabilities(2))
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

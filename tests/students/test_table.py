@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from recordwise.labels.likelihood import cell_law
+from recordwise.labels.purity import softmax
 from recordwise.privacy.noise import DiscreteLaplace, Law, Normal
-from recordwise.students.table import Table, loss, mean_over, row_log_likelihoods, softmax, tilted
+from recordwise.students.table import Table, loss, mean_over, row_log_likelihoods, tilted
 
 
 def table_of(seed: int, law: Law, *, num_samples: int = 60, num_queries: int = 5, num_classes: int = 3) -> Table:

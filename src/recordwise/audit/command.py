@@ -9,7 +9,6 @@ from typing import Any
 from recordwise.audit.audit import audit
 from recordwise.audit.replay import ReplayResult, replay
 from recordwise.audit.result import AuditResult
-from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import Ballot, Votes
@@ -62,23 +61,19 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     from recordwise.records import COPIES_ABSTAIN, Records, as_labels, cast, read_labels
 
     job = read_job(path)
-    public = job.public.read("public")
-    schema = job.public_schema(public)
-    pool = schema.pool(public.samples, "[public] samples")
-    private = job.private.read("private", schema)
-    if private.labels is None:
-        raise InvalidInput("private.labels must name where the records' labels are")
+    schema, pool = job.read_pool()
+    samples, labels = job.read_records(schema)
     distiller = PrivateDistiller(**job.settings(), schema=schema)
-    pipeline = replay(distiller, private.samples, private.labels, X_public=pool)
+    pipeline = replay(distiller, samples, labels, X_public=pool)
     with uncounted():  # nothing of it is released
-        fitted = distiller.fit(private.samples, private.labels, X_public=pool)
+        fitted = distiller.fit(samples, labels, X_public=pool)
 
     def votes_of(source: Source) -> list[Votes]:
         """Every record's votes in each round, from the file's bytes on, with what is public as the run fixed it."""
         held = source.read("private", schema)
-        labels, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, fitted.labels_per_record)
+        read, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, fitted.labels_per_record)
         copies_in = pool if fitted.overlap == COPIES_ABSTAIN else None
-        records = Records(held.samples, labels, unlabelled, pool=copies_in, overlap=fitted.overlap)
+        records = Records(held.samples, read, unlabelled, pool=copies_in, overlap=fitted.overlap)
         return [
             cast(
                 records,

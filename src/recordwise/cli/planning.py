@@ -98,6 +98,6 @@ def amplify(
     known = None if mechanism is None else mechanisms()[mechanism].tells(ballot)
     answer = ask(senders, epsilon0, delta, mechanism=known, target=target)
     if as_json:
-        print_json(answer.to_dict())
+        print_json(answer.as_dict())
         return
     typer.echo(answer.as_text())

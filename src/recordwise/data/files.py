@@ -13,7 +13,7 @@ from recordwise.data.cells import decoded
 from recordwise.data.images import read_images
 from recordwise.data.samples import Loaded
 from recordwise.data.tables import csv_table, parquet_table
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, first_line
 
 Names = str | Sequence[str]
 
@@ -62,8 +62,7 @@ def read(
     except InvalidInput:
         raise
     except (OSError, EOFError, ValueError) as fault:
-        first_line = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise InvalidInput(f"{path} could not be read: {first_line}") from fault
+        raise InvalidInput(f"{path} could not be read: {first_line(fault)}") from fault
     raise InvalidInput(f"{path} must be .npy, .npz, .parquet, .csv, .txt or a folder of images")
 
 

@@ -164,7 +164,7 @@ class Schema:
           columns: Names of a table's columns, where the pool itself has none.
           parse: Text that spells a number or a date is one, as in a CSV file; otherwise text is a category.
         """
-        from recordwise.data.described import describe
+        from recordwise.data.pool_schema import describe
 
         return describe(pool, tuple(map(str, columns)), parse)
 
@@ -191,7 +191,7 @@ class Schema:
         except ValueError as fault:
             raise InvalidInput(f"the schema {str(path)!r} must be JSON or TOML: {fault}") from fault
 
-    def to_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Plain values; what is not there is left out."""
         plain = {
             "kind": self.kind,
@@ -214,8 +214,8 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `to_dict`."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of `as_dict`."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
     @property
     def width(self) -> int:

@@ -52,7 +52,7 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def holds(self) -> bool:
         """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
         schema = self.schema_
-        written = type(schema) is Schema and Schema.from_dict(schema.to_dict()) == schema
+        written = type(schema) is Schema and Schema.from_dict(schema.as_dict()) == schema
         known = all(type(one) in (_Numbers, _Values) and one.holds() for one in self.encodings_)
         return written and schema.kind == Kind.TABLE and known and len(self.encodings_) == schema.width
 

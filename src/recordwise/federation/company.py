@@ -19,7 +19,7 @@ class Company:
       colluding: So many silos may work against the others, or read the release and know what they added themselves
         (distributed and shuffle trust). Zero where nobody who adds noise sees the release.
       attempts: Secure sums that may be asked for in one round, should some fail; silos approve and pay for all of them.
-      records: At least and at most so many records do all silos hold together, as far as is public. Under shuffle trust
+      records: The least and the most records that all silos hold together, as far as is public. Under shuffle trust
         the least does not count those of the `colluding` largest silos.
       shuffler: Name, identity and sealing key of the shuffler (shuffle trust).
       timeout: Seconds to wait for an answer.

@@ -16,7 +16,7 @@ from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.company import Company
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.gathering import Gathering
@@ -92,7 +92,7 @@ def _publish(
 ) -> Gathering:
     """Step 3: every silo gets to see the whole run before it answers anything."""
     if question.queries.prices is not None:
-        raise InvalidInput("queries must have no prices: balanced queries are not carried to silos yet")
+        raise InvalidInput("queries must have no prices: balanced queries are not sent to silos yet")
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust
@@ -104,7 +104,7 @@ def _publish(
         classes=classes,
         pool=fingerprint(pool),
         schema=question.schema,
-        encoder=carried.to_bytes(question.encoder),
+        encoder=encoder_bytes.to_bytes(question.encoder),
         dim=question.queries.vectors.shape[1],
         metric=question.queries.metric,
         max_distance=question.queries.max_distance,

@@ -1,8 +1,8 @@
 """The coordinator's door: one port, mutual TLS, and behind it nothing but requests and replies.
 
-Nodes dial in, because they sit behind firewalls. Who does not hold the key of a registered certificate fails the
-handshake, and is neither asked nor heard. Nothing can be submitted, registered or started through the port: those are
-acts of whoever sits at the coordinator's own machine.
+Nodes dial in, because they sit behind firewalls. Whoever lacks the key of a registered certificate fails the
+handshake, and is neither asked nor heard. Nothing can be submitted, registered or started through the port: that takes
+a shell on the coordinator's own machine.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ PAUSE = 0.3  # seconds until nodes that waited are asked again
 
 @dataclass(kw_only=True)
 class Gathering:
-    """A plan in the hands of the coordinator.
+    """One plan from the coordinator's side: published, voted on, released round by round.
 
     Guarantees:
       - a reply counts only if a silo on the roster signed it for this very request; the first one of a silo counts;

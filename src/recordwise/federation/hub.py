@@ -14,8 +14,8 @@ from recordwise.federation.door import Door
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
+from recordwise.federation.replies import log
 from recordwise.federation.settings import CoordinatorFile, read_coordinator
-from recordwise.federation.silo import log
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
@@ -67,9 +67,7 @@ def door(folder: Path, *, host: str, port: int) -> Door:
 def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
     told = read_coordinator(folder / COORDINATOR)
-    public = told.public.read("public")
-    schema = told.public_schema(public)
-    pool = schema.pool(public.samples, "[public] samples")
+    schema, pool = told.read_pool()
     test = None
     if told.test is not None:
         test = read_test(told.test, schema, told.method.classes, several=told.method.labels_per_record > 1)

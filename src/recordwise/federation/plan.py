@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import as_vectors
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, ProtocolFault, count, whole
-from recordwise.federation import carried, described
+from recordwise.federation import encoder_bytes, protocol_json
 from recordwise.federation.forms import array_bytes, array_from, frame, hexadecimal, is_name, name, text, unframe
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.secure_sum import Session
@@ -44,7 +44,7 @@ class Plan:
       classes: The public list of classes, in the order of the ballot.
       pool: Fingerprint of the public pool.
       schema: How records are read, each on its own.
-      encoder: The encoder as `carried` bytes.
+      encoder: The encoder as `encoder_bytes` writes it.
       dim: How long the vectors are that it makes.
       max_distance: A record farther than this from a query does not vote for it.
       roster: Who is asked: names and public identities.
@@ -87,7 +87,8 @@ class Plan:
             raise InvalidInput(f"attempts are for secure sums, under {self.trust} trust there must be 1")
         if 4 * self.protocol.ballot.num_queries * self.dim > MOST_QUERY_BYTES:
             raise InvalidInput(f"a question must have at most {MOST_QUERY_BYTES:,} bytes, these queries have more")
-        if not (len(self.roster) <= described.MOST_PARTIES and all(map(is_name, (self.run, self.pool, *self.roster)))):
+        named = all(map(is_name, (self.run, self.pool, *self.roster)))
+        if not (named and len(self.roster) <= protocol_json.MOST_PARTIES):
             raise InvalidInput("a plan's run, pool and silos must have names that can be printed, at most 1,000 silos")
         if not all(type(one) in (int, bool, float) or is_name(one) for one in self.classes):
             raise InvalidInput("classes must be numbers or names that can be printed, one is not")
@@ -107,7 +108,7 @@ class Plan:
             threshold=self.threshold,
             colluding=self.colluding,
             least_records=1,
-            most_records=described.MOST_RECORDS,
+            most_records=protocol_json.MOST_RECORDS,
         )
         self.protocol.check_silos(silos)
         if self.trust is Trust.DISTRIBUTED:
@@ -151,10 +152,10 @@ class Plan:
                 "run": self.run,
                 "rounds": self.rounds,
                 "attempts": self.attempts,
-                "protocol": described.to_json(self.protocol),
+                "protocol": protocol_json.to_json(self.protocol),
                 "classes": list(self.classes),
                 "pool": self.pool,
-                "schema": self.schema.to_dict(),
+                "schema": self.schema.as_dict(),
                 "dim": self.dim,
                 "metric": str(self.metric),
                 "max_distance": self.max_distance,
@@ -179,7 +180,7 @@ class Plan:
                 run=text(told, "run"),
                 rounds=told["rounds"],
                 attempts=told["attempts"],
-                protocol=described.from_json(told["protocol"]),
+                protocol=protocol_json.from_json(told["protocol"]),
                 classes=tuple(told["classes"]),
                 pool=text(told, "pool"),
                 schema=Schema.from_dict(told["schema"]),  # a path would be read on this machine
@@ -228,7 +229,7 @@ class Plan:
             str(self.guarantee),
             f"silos asked: {', '.join(self.roster)}; nothing is released with fewer than {self.threshold}",
             f"records are read as {self.schema}",
-            f"computed here: {carried.shown_as(self.encoder)}",
+            f"computed here: {encoder_bytes.shown_as(self.encoder)}",
             f"then the {ballot.votes_per_record} nearest of {ballot.num_queries} queries in {self.dim} dimensions, "
             f"{self.metric} distance" + ("" if self.max_distance is None else f" up to {self.max_distance:g}"),
             f"mechanism: {self.protocol.title}; pool {self.pool[:16]}…; plan {self.digest[:16]}…",

@@ -1,4 +1,4 @@
-"""What a silo allows, set by the silo: its cap, the trust it grants, and the company it demands."""
+"""What a silo allows, set by the silo: its cap, the trust it grants, and who must take part."""
 
 from __future__ import annotations
 

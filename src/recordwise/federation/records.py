@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from recordwise.data import Loaded, Samples, Schema
 from recordwise.errors import InvalidInput
-from recordwise.federation import carried
+from recordwise.federation import encoder_bytes
 from recordwise.federation.plan import Ask, Plan
 from recordwise.votes import Votes
 
@@ -64,7 +64,7 @@ def question(plan: Plan, ask: Ask) -> Question:
     return Question(
         round=ask.round,
         schema=plan.schema,
-        encoder=carried.from_bytes(plan.encoder),
+        encoder=encoder_bytes.from_bytes(plan.encoder),
         manner=None,
         queries=queries,
         protocol=plan.protocol,

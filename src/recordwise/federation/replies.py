@@ -5,14 +5,19 @@ A reply that is altered, replayed under another request or sent in another's nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from recordwise.errors import ProtocolFault, shown
-from recordwise.federation.forms import frame, hexadecimal, name, text, unframe
+from recordwise.federation.forms import frame, hexadecimal, name, one_line, text, unframe
 from recordwise.federation.identity import sign, verify
 from recordwise.federation.plan import VERSION
-from recordwise.federation.refusals import Refusal
+from recordwise.federation.refusals import Refusal, refusal
+from recordwise.hashing import digest_of
 from recordwise.privacy.guarantee import members
+
+log = logging.getLogger("recordwise.federation")  # for the operator of this machine alone
 
 SIGNATURE_BYTES = 64
 
@@ -72,3 +77,13 @@ class Reply:
     def _parts(self) -> tuple[bytes, ...]:
         told = (VERSION, "reply", self.name, self.stage, self.request, str(self.refused))
         return (*(part.encode() for part in told), self.body)
+
+
+def reply_to(stage: str, request: bytes, answer: Callable[[str, bytes], bytes], sender: str, identity: bytes) -> bytes:
+    """A signed answer, or a signed refusal out of a fixed list. Nothing else leaves, whatever goes wrong here."""
+    about = Reply(name=sender, stage=stage, request=digest_of(request))
+    try:
+        return replace(about, body=answer(stage, request)).signed(identity)
+    except Exception as error:
+        log.warning("%s: refused %r: %s: %s", sender, stage, type(error).__name__, one_line(error))
+        return replace(about, refused=refusal(error)).signed(identity)

@@ -1,7 +1,7 @@
 """The shuffler as a node of its own: opens what silos sealed to it, and hands on what only the server can read.
 
 The coordinator passes the silos' replies on to it, so it checks their signatures itself against the silos it knows: a
-coordinator that made up senders to single one out would be found out.
+coordinator cannot make up senders to single one out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ from recordwise.federation.forms import frame, one_line, unframe
 from recordwise.federation.identity import open_sealed, public_identity
 from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
-from recordwise.federation.refusals import refusal
-from recordwise.federation.replies import Reply
+from recordwise.federation.replies import Reply, log, reply_to
 from recordwise.federation.secure_sum import masks
-from recordwise.federation.silo import ACCEPTED, log, purpose
+from recordwise.federation.silo import ACCEPTED, purpose
 from recordwise.hashing import digest_of
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SystemNoise
@@ -54,12 +52,7 @@ class ShufflerNode:
 
     def reply(self, stage: str, request: bytes) -> bytes:
         """A signed answer, or a signed refusal out of a fixed list."""
-        about = Reply(name=self.name, stage=stage, request=digest_of(request))
-        try:
-            return replace(about, body=self.answer(stage, request)).signed(self._identity)
-        except Exception as error:
-            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
-            return replace(about, refused=refusal(error)).signed(self._identity)
+        return reply_to(stage, request, self.answer, self.name, self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
         if stage == "plan":

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recordwise.durable import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
-from recordwise.federation import carried
-from recordwise.federation.forms import frame, one_line, text, unframe
+from recordwise.federation import encoder_bytes
+from recordwise.federation.forms import frame, text, unframe
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
 from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy
-from recordwise.federation.refusals import Failed, refusal
-from recordwise.federation.replies import Reply
+from recordwise.federation.refusals import Failed
+from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
 from recordwise.hashing import digest_of
 from recordwise.privacy.accountant import total_epsilon
@@ -31,8 +29,6 @@ from recordwise.votes import Votes
 
 if TYPE_CHECKING:
     from recordwise.federation.records import Voters
-
-log = logging.getLogger("recordwise.federation")  # for the operator of this machine alone
 
 WAITING, ACCEPTED = "waiting", "accepted"
 MOST_OFFERS = 1_000  # a coordinator must not fill a silo's disk
@@ -81,12 +77,7 @@ class Silo:
 
     def reply(self, stage: str, request: bytes) -> bytes:
         """A signed answer, or a signed refusal out of a fixed list. Nothing else leaves, whatever goes wrong here."""
-        about = Reply(name=self.name, stage=stage, request=digest_of(request))
-        try:
-            return replace(about, body=self.answer(stage, request)).signed(self._identity)
-        except Exception as error:
-            log.warning("%s: refused %r: %s: %s", self.name, stage, type(error).__name__, one_line(error))
-            return replace(about, refused=refusal(error)).signed(self._identity)
+        return reply_to(stage, request, self.answer, self.name, self._identity)
 
     def answer(self, stage: str, request: bytes) -> bytes:
         """The answer to one request, or an error."""
@@ -109,7 +100,7 @@ class Silo:
         else:
             self.policy.check(plan, self.name)
             self._check_cap(plan)
-            carried.from_bytes(plan.encoder)  # an encoder that cannot be built is found out before anything is spent
+            encoder_bytes.from_bytes(plan.encoder)  # one that cannot be built is refused before anything is spent
             offer = self.folder / "offers" / f"{plan.digest}.txt"
             if not offer.exists():
                 if sum(1 for _ in offer.parent.iterdir()) >= MOST_OFFERS:

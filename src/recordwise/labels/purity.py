@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from recordwise.labels.bounds import chance_of_the_best, chance_of_the_matching
 from recordwise.labels.facts import Facts
 from recordwise.privacy.noise.law import Law
 from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
+
+Real = TypeVar("Real", bound=np.floating)
 
 Floats = NDArray[np.float64]
 PURITIES = 9
@@ -86,8 +89,8 @@ def log_mean_exp(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(top + np.log(np.exp(logs - top[..., None]).mean(axis=-1)))
 
 
-def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Exponentials, scaled to sum to one along the last axis."""
+def softmax(logits: NDArray[Real]) -> NDArray[Real]:
+    """Exponentials, scaled to sum to one along the last axis, in the precision of the logits."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 

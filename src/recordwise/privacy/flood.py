@@ -31,7 +31,6 @@ from functools import lru_cache
 import numpy as np
 
 from recordwise.errors import InvalidInput, OutOfRegime, positive, probability
-from recordwise.privacy.guarantee import exact
 from recordwise.privacy.noise import NegativeBinomial
 
 ROUNDING = 1e-8  # charged, relative to every F; thousands of logarithms added up err by less than 1e-10
@@ -60,12 +59,6 @@ class Flood:
     def mean(self) -> float:
         """Expected messages of one sign, per cell, from all senders together."""
         return NegativeBinomial(self.shape, self.scale).mean
-
-
-def published_flood(flood_epsilon: Fraction | float, delta: Fraction | float) -> Flood:
-    """The parameters proved in closed form by Ghazi et al.: rho = 3(1 + ln 1/delta), success e^(-0.2·flood_epsilon)."""
-    shape = 3 * (1 + math.log(1 / delta))
-    return Flood(exact(shape), 5 / exact(flood_epsilon))
 
 
 def flood_delta(flood: Flood, *, noise_epsilon: Fraction | float, flood_epsilon: Fraction | float) -> float:

@@ -82,6 +82,7 @@ class DistributedLaplace(Protocol[Share]):
 
     name: ClassVar[str] = "laplace"
     trust: ClassVar[Trust] = Trust.DISTRIBUTED
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
     survivors: int

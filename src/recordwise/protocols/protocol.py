@@ -61,14 +61,15 @@ class Protocol(ABC, Generic[Message]):
       trust: Who may see votes before noise covers them.
       one_query_per_class: It takes clusters to be the classes: s = C, and one round.
       one_vote: It is about one cell per record: k = r = 1.
-      for_silos: It works between machines: one message per silo, whose length tells nothing that is private.
+      for_silos: It works between machines: one message per silo, whose length tells nothing that is private. A silo
+        builds no other mechanism from a plan.
     """
 
     name: ClassVar[str]
     trust: ClassVar[Trust]
     one_query_per_class: ClassVar[bool] = False
     one_vote: ClassVar[bool] = False
-    for_silos: ClassVar[bool] = True
+    for_silos: ClassVar[bool] = False
     ballot: Ballot
 
     # Before a run
@@ -159,15 +160,15 @@ class Protocol(ABC, Generic[Message]):
         return cls.planned(terms, ballot, silos.most_records)
 
     def check_silos(self, silos: Silos) -> None:
-        """Refuse a company in which it would not keep its promise."""
+        """Refuse silos among which it would not keep its promise."""
 
     def to_wire(self, message: Message) -> bytes:
         """A client's message as bytes that hold no code."""
-        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages have no wire form")
 
     def from_wire(self, content: bytes) -> Message:
         """The message that `to_wire` wrote; refuses whatever no client could have sent."""
-        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages are not carried between machines")
+        raise InvalidInput(f"mechanism {self.name!r} is for one process: its messages have no wire form")
 
     # Releases without records
 

@@ -31,7 +31,7 @@ class Terms:
       parties: Under distributed trust, how many parties hold the records; each adds its share of the noise. A single
         party makes all the noise and could take it away: it is trusted as an aggregator is under central trust.
       colluding: Under distributed and shuffle trust, so many of those who add noise may read the release, or tell
-        their noise to who does: it does not count. 0 counts everybody's, and the guarantee says what is left then.
+        their noise to somebody who does: it does not count. 0 counts everybody's, and the guarantee says what is left.
     """
 
     epsilon: Fraction

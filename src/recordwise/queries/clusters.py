@@ -51,16 +51,16 @@ class Uncertainty(StrEnum):
 
     def of(self, probabilities: Floats) -> NDArray[np.float64]:
         """(m,) from (m, C) probabilities."""
-        chances = np.asarray(probabilities, dtype=np.float64)
-        if chances.ndim != 2 or not ((chances >= 0) & (chances <= 1 + 1e-6)).all():
-            raise InvalidInput(f"probabilities must lie in [0, 1] with shape (m, C), got shape {chances.shape}")
-        if chances.shape[1] < 2:
-            return np.zeros(len(chances))
+        given = np.asarray(probabilities, dtype=np.float64)
+        if given.ndim != 2 or not ((given >= 0) & (given <= 1 + 1e-6)).all():
+            raise InvalidInput(f"probabilities must lie in [0, 1] with shape (m, C), got shape {given.shape}")
+        if given.shape[1] < 2:
+            return np.zeros(len(given))
         if self is Uncertainty.ENTROPY:
-            information = -np.log(chances, where=chances > 0, out=np.zeros_like(chances))
-            unsure = (chances * information).sum(axis=1) / np.log(chances.shape[1])
+            information = -np.log(given, where=given > 0, out=np.zeros_like(given))
+            unsure = (given * information).sum(axis=1) / np.log(given.shape[1])
         else:
-            likeliest = np.partition(chances, -2, axis=1)
+            likeliest = np.partition(given, -2, axis=1)
             unsure = 1 - (likeliest[:, -1] - likeliest[:, -2])
         return np.asarray(np.clip(unsure, 0.0, 1.0))
 

@@ -151,8 +151,9 @@ def _confidence_picture(one: Any) -> dict[str, str]:
 
 def _all_of_it(summary: Summary) -> str:
     rounds = len(summary.rounds)
-    whole = "This is" if rounds == 1 else f"This and the like of {rounds - 1} more rounds is"
-    return f"{whole} all that this run released about the records."
+    if rounds == 1:
+        return "This is all that this run released about the records."
+    return f"This run released {rounds} such tables, one a round, and nothing else about the records."
 
 
 def _name(summary: Summary, label: int) -> str:

@@ -151,7 +151,7 @@ def summarize(
         hashes=dict(distiller.hashes_),
         verdict=_verdict(distiller),
         encoding=str(distiller.manner_),
-        reading=distiller.schema_.to_dict(),
+        reading=distiller.schema_.as_dict(),
         versions={package: metadata.version(package) for package in ("recordwise", "numpy", "scipy", "scikit-learn")},
         comparison=list(comparison),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from recordwise.arrays import Bools, Ints
+from recordwise.labels.purity import softmax
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
-from recordwise.students.table import Table, row_log_likelihoods, softmax
+from recordwise.students.table import Table, row_log_likelihoods
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -29,12 +29,13 @@ from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
+from recordwise.labels.purity import softmax
 from recordwise.labels.shares import Separation, Voters, separation, voters
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
 from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
-from recordwise.students.table import Table, mean_over, softmax, tilted
+from recordwise.students.table import Table, mean_over, tilted
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -106,8 +107,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+        return softmax(logits)
 
     def predict(self, X: Samples) -> Ints:
         return np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
@@ -169,10 +169,10 @@ def learn_from_counts(
     if choice is not None and choice.network_penalty is not None and hidden is not None:
         net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
-    chances = tilted(softmax(logits), tables)
+    probabilities = tilted(softmax(logits), tables)
     return Learnt(
-        student=TableStudent(coefficients, scaler, _shift(class_weight, chances), net),
-        probabilities=chances,
+        student=TableStudent(coefficients, scaler, _shift(class_weight, probabilities), net),
+        probabilities=probabilities,
         voters=who,
         separation=tuple(separation(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
         explained=None if choice is None else choice.explained,
@@ -228,13 +228,13 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
     return tables
 
 
-def _shift(class_weight: str | Mapping[int, float] | None, chances: Singles) -> Doubles:
+def _shift(class_weight: str | Mapping[int, float] | None, probabilities: Singles) -> Doubles:
     """(C,) what to add to the logits for these class weights."""
-    num_classes = chances.shape[1]
+    num_classes = probabilities.shape[1]
     if class_weight is None:
         return np.zeros(num_classes)
     if class_weight == "balanced":
-        share = np.asarray(chances.mean(axis=0, dtype=np.float64))
+        share = np.asarray(probabilities.mean(axis=0, dtype=np.float64))
         return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
     if isinstance(class_weight, str):
         raise InvalidInput(f"class_weight must be None, 'balanced' or a weight for each class, got {class_weight!r}")

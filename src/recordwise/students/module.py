@@ -73,7 +73,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from classes (n,), or from chances (n, C)."""
+        """Learn from classes (n,), or from probabilities (n, C)."""
         self._refuse_settings()
         rng = seeded(self.seed, "torch student")
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -99,15 +99,15 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive(rate=self.rate)
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
-        """(n, C) probabilities; independent chances where `multi_label`."""
+        """(n, C) probabilities, each class on its own where `multi_label`."""
         torch = load_torch()
         logits = torch.from_numpy(self._logits(X)).double()
-        chances: NDArray[np.float64] = (logits.sigmoid() if self.multi_label else logits.softmax(1)).numpy()
-        return chances
+        probabilities: NDArray[np.float64] = (logits.sigmoid() if self.multi_label else logits.softmax(1)).numpy()
+        return probabilities
 
     def predict(self, X: Samples) -> NDArray[np.int64]:
-        chances = self.predict_proba(X)
-        return (chances > 0.5).astype(np.int64) if self.multi_label else chances.argmax(axis=1)
+        probabilities = self.predict_proba(X)
+        return (probabilities > 0.5).astype(np.int64) if self.multi_label else probabilities.argmax(axis=1)
 
     @contextmanager
     def _own_randomness(self, rng: np.random.Generator) -> Iterator[None]:
@@ -125,7 +125,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.module()
 
     def _targets(self, X: Samples, y: ArrayLike) -> NDArray[np.float32]:
-        """(n, C) chances, with as many classes as the module has outputs."""
+        """(n, C) probabilities, with as many classes as the module has outputs."""
         outputs = self._logits(rows(X, slice(0, 2))).shape[1]
         given = np.asarray(y)
         if given.ndim == 1:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from recordwise.students.table import Table, loss, softmax, tilted
+from recordwise.labels.purity import softmax
+from recordwise.students.table import Table, loss, tilted
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -38,16 +39,16 @@ def discriminant(vectors: Singles, tables: Sequence[Table]) -> Doubles:
     for table in tables:
         opinion += (table.mean.T > 0).astype(np.float32) @ table.prior.astype(np.float32)
     taught = opinion.sum(axis=1) > 0
-    chances = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
+    probabilities = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
     scatter = (vectors.T @ vectors).astype(np.float64) / len(vectors)
-    first = _lda(vectors[taught], chances, scatter)
+    first = _lda(vectors[taught], probabilities, scatter)
     return _lda(vectors, tilted(softmax(logits_of(vectors, first)), tables), scatter)
 
 
-def _lda(vectors: Singles, chances: Singles, scatter: Doubles) -> Doubles:
+def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
     """(dim + 1, C) coefficients of Gaussian classes that share one covariance."""
-    mass = chances.sum(axis=0, dtype=np.float64) + 1e-6
-    centre = (chances.T @ vectors).astype(np.float64) / mass[:, None]
+    mass = probabilities.sum(axis=0, dtype=np.float64) + 1e-6
+    centre = (probabilities.T @ vectors).astype(np.float64) / mass[:, None]
     share = mass / mass.sum()
     within = scatter - (centre.T * share) @ centre
     # Where classes hardly vary, what is left of the scatter is rounding: the floor keeps it from being believed.

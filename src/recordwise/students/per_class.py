@@ -24,47 +24,49 @@ class PerClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.student = student
 
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from chances (n, C) that each class applies: zeros and ones, or anything between."""
-        chances = np.asarray(y, dtype=np.float64)
-        if chances.ndim != 2 or not ((chances >= 0) & (chances <= 1)).all():
-            raise InvalidInput(f"targets must be chances in [0, 1] of shape (n, C), got shape {chances.shape}")
-        weights = np.ones(len(chances)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.students_ = [self._one(X, column, weights) for column in chances.T]
-        self.classes_ = np.arange(chances.shape[1])
+        """Learn from probabilities (n, C) that each class applies: zeros and ones, or anything between."""
+        probabilities = np.asarray(y, dtype=np.float64)
+        if probabilities.ndim != 2 or not ((probabilities >= 0) & (probabilities <= 1)).all():
+            raise InvalidInput(
+                f"targets must be probabilities in [0, 1] of shape (n, C), got shape {probabilities.shape}"
+            )
+        weights = np.ones(len(probabilities)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self.students_ = [self._one(X, column, weights) for column in probabilities.T]
+        self.classes_ = np.arange(probabilities.shape[1])
         return self
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
-        """(n, C) the chance that each class applies; rows need not sum to one."""
-        return np.column_stack([_chance_of_one(student, X) for student in self.students_])
+        """(n, C) the probability that each class applies; rows need not sum to one."""
+        return np.column_stack([_probability_of_one(student, X) for student in self.students_])
 
     def predict(self, X: Samples) -> NDArray[np.int64]:
         """(n, C) ones for the classes that apply."""
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
-    def _one(self, X: Samples, chance: NDArray[np.float64], weights: NDArray[np.float64]) -> Any:
-        index, answers, mass = as_hard(np.column_stack([1 - chance, chance]), weights)
+    def _one(self, X: Samples, probability: NDArray[np.float64], weights: NDArray[np.float64]) -> Any:
+        index, answers, mass = as_hard(np.column_stack([1 - probability, probability]), weights)
         only_one = len(np.unique(answers)) == 1
         student = DummyClassifier(strategy="prior") if only_one else clone(self.student)
         return student.fit(rows(X, index), answers, sample_weight=mass)
 
 
 def as_hard(
-    chances: NDArray[np.float64], weights: NDArray[np.float64], *, negligible: float = 0.01
+    probabilities: NDArray[np.float64], weights: NDArray[np.float64], *, negligible: float = 0.01
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Soft labels as weighted hard ones: (sample, class, weight) for every chance that is not negligible.
+    """Soft labels as weighted hard ones: (sample, class, weight) for every probability that is not negligible.
 
-    Cross-entropy against (n, C) chances is the sum over classes of chance times log-loss, so a classifier that accepts
-    weights minimises it without knowing of soft labels. A sample's likeliest class is always kept.
+    Cross-entropy against (n, C) probabilities is the sum over classes of probability times log-loss, so a classifier
+    that accepts weights minimises it without knowing of soft labels. A sample's likeliest class is always kept.
     """
-    kept = (chances > negligible) | (chances >= chances.max(axis=1, keepdims=True))
+    kept = (probabilities > negligible) | (probabilities >= probabilities.max(axis=1, keepdims=True))
     kept &= weights[:, None] > 0
     index, classes = np.nonzero(kept)
-    mass = chances[index, classes] * weights[index]
+    mass = probabilities[index, classes] * weights[index]
     seen = mass > 0
     return index[seen], classes[seen], mass[seen]
 
 
-def _chance_of_one(student: Any, X: Samples) -> NDArray[np.float64]:
-    chances = student.predict_proba(X)
+def _probability_of_one(student: Any, X: Samples) -> NDArray[np.float64]:
+    probabilities = student.predict_proba(X)
     column = np.flatnonzero(student.classes_ == 1)
-    return np.asarray(chances[:, column[0]] if len(column) else np.zeros(len(chances)), dtype=np.float64)
+    return np.asarray(probabilities[:, column[0]] if len(column) else np.zeros(len(probabilities)), dtype=np.float64)

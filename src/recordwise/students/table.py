@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from recordwise.arrays import Ints
 from recordwise.labels.likelihood import WHOLE, CellLaw
+from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
 
 Doubles = NDArray[np.float64]
@@ -82,38 +83,33 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
     )
 
 
-def softmax(logits: Singles) -> Singles:
-    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(chances / chances.sum(axis=1, keepdims=True), dtype=np.float32)
-
-
 def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
     """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
-    chances = softmax(logits)
-    total, by_chance = 0.0, np.zeros_like(chances)
+    probabilities = softmax(logits)
+    total, by_probability = 0.0, np.zeros_like(probabilities)
     for table in tables:
-        shares = np.maximum((table.mean @ chances).astype(np.float64), 1e-9)
+        shares = np.maximum((table.mean @ probabilities).astype(np.float64), 1e-9)
         fit, by_share = table.log_likelihood(shares)
         pseudo = PSEUDO * table.rates[:, None] * table.prior
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
-        by_chance += table.mean.T @ downhill.astype(np.float32)
-    return total, chances * (by_chance - (by_chance * chances).sum(axis=1, keepdims=True))
+        by_probability += table.mean.T @ downhill.astype(np.float32)
+    return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
 
 
-def row_log_likelihoods(chances: Singles, tables: Sequence[Table]) -> Doubles:
+def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doubles:
     """The log-likelihoods of all counted rows of all tables, one after the other."""
     found = []
     for table in tables:
-        fit, _ = table.log_likelihood(np.maximum((table.mean @ chances).astype(np.float64), 1e-9))
+        fit, _ = table.log_likelihood(np.maximum((table.mean @ probabilities).astype(np.float64), 1e-9))
         found.append(fit[table.counted > 0])
     return np.concatenate(found)
 
 
-def tilted(chances: Singles, tables: Sequence[Table]) -> Singles:
-    """The chances, moved within each query until their means are the class shares that are believed of it."""
-    wanted = [table.believed((table.mean @ chances).astype(np.float64)) for table in tables]
-    moved = chances
+def tilted(probabilities: Singles, tables: Sequence[Table]) -> Singles:
+    """The probabilities, moved within each query until their means are the class shares that are believed of it."""
+    wanted = [table.believed((table.mean @ probabilities).astype(np.float64)) for table in tables]
+    moved = probabilities
     for _ in range(TILTS):
         for table, target in zip(tables, wanted, strict=True):
             ratio = (target + 1e-3) / ((table.mean @ moved).astype(np.float64) + 1e-3)

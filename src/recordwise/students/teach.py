@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
-from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.errors import InvalidInput, RecordwiseError, first_line
 from recordwise.students.from_counts import FromCounts
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
@@ -90,8 +90,9 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
     except RecordwiseError:
         raise
     except Exception as fault:
-        reason = (str(fault) or type(fault).__name__).splitlines()[0]
-        raise InvalidInput(f"student must learn from {count} of the pool's samples, it failed: {reason}") from fault
+        raise InvalidInput(
+            f"student must learn from {count} of the pool's samples, it failed: {first_line(fault)}"
+        ) from fault
 
 
 def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:

@@ -270,7 +270,7 @@ def _start_anew(model: Prototypes, members: Tensor, settings: Dti, generator: to
     """A nearly empty cluster takes over half of the largest one: its prototype and transformations.
 
     Both halves step aside a little, in opposite directions. If only the copy did, it would lose nearly every image to
-    the original, and start anew for ever.
+    the original, and start anew forever.
     """
     fair = float(members.sum()) / len(members)
     for cluster in (members < settings.least_share * fair).nonzero().flatten().tolist():

@@ -264,7 +264,7 @@ def test_amplification_is_never_above_the_local_epsilon() -> None:
 
 
 def test_the_answer_prints_as_json() -> None:
-    shown = amplify(1_000, 0.5, 1e-5, target=0.3).to_dict()
+    shown = amplify(1_000, 0.5, 1e-5, target=0.3).as_dict()
     assert json.loads(json.dumps(shown)) == shown
     assert shown["epsilon"] == min(a["upper"] for a in shown["answers"] if a["upper"] is not None)
     assert shown["target"] == 0.3

@@ -434,7 +434,7 @@ def refusals() -> list[Callable[[], Any]]:
 
 @pytest.mark.parametrize("attempt", refusals(), ids=["federation", "device"])
 def test_waves_are_not_carried_over_the_wire_and_it_says_so(attempt: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidInput, match="questions in waves are not carried yet") as refusal:
+    with pytest.raises(InvalidInput, match="questions in waves have no wire form yet") as refusal:
         attempt()
     assert "\n" not in str(refusal.value)
 

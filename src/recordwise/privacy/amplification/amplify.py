@@ -55,7 +55,7 @@ class Amplification:
         """The smallest certified answer."""
         return min(answer.upper for answer in self.answers if answer.upper is not None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "answers": [asdict(answer) for answer in self.answers], "epsilon": self.epsilon}
 
     def as_text(self) -> str:

@@ -41,6 +41,7 @@ class Central(Protocol[ExactCounts]):
     """A release of exact counts: a subclass says how noise is added to their sum."""
 
     trust: ClassVar[Trust] = Trust.CENTRAL
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     neighbours: Neighbours = Neighbours.REPLACE
 

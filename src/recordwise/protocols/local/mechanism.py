@@ -48,6 +48,7 @@ class LocalMechanism(Protocol[Answers]):
     """
 
     trust: ClassVar[Trust] = Trust.LOCAL
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
 

@@ -150,7 +150,7 @@ class Questions(Protocol[Respondents]):
 
     @classmethod
     def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> Questions:
-        raise InvalidInput("mechanism must send one message per record: questions in waves are not carried yet")
+        raise InvalidInput("mechanism must send one message per record: questions in waves have no wire form yet")
 
     def informed(self, sizes: Ints) -> Questions:
         return replace(self, sizes=tuple(sizes.tolist()))

@@ -49,6 +49,7 @@ class ShuffleSingle(Protocol[Answers]):
 
     name: ClassVar[str] = "single-message"
     trust: ClassVar[Trust] = Trust.SHUFFLE
+    for_silos: ClassVar[bool] = True
     ballot: Ballot
     epsilon: Fraction
     delta: Fraction

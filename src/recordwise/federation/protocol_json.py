@@ -31,8 +31,13 @@ WHOLE = {
 }
 
 
+def known_kinds() -> dict[str, type[Any]]:
+    """The mechanisms, by the names of their classes, that a silo runs for others."""
+    return {kind.__name__: kind for kind in kinds() if kind.for_silos}
+
+
 def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
-    kind, known = type(protocol), _carried()
+    kind, known = type(protocol), known_kinds()
     if known.get(kind.__name__) is not kind:
         raise ProtocolFault(f"a federation's protocol must be one of {sorted(known)}, got {kind.__name__}")
     return {"protocol": kind.__name__, **{part.name: _plain(getattr(protocol, part.name)) for part in fields(protocol)}}  # type: ignore[arg-type]
@@ -41,7 +46,7 @@ def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
 def from_json(record: object) -> Protocol[Any]:
     """The protocol that `to_json` described; every parameter is bounded, derived and checked anew."""
     told = dict(record) if isinstance(record, dict) else {}
-    known = _carried()
+    known = known_kinds()
     kind = known.get(str(told.pop("protocol", None)))
     if kind is None:
         raise ProtocolFault(f"a protocol must be one of {sorted(known)}, got {shown(record)}")
@@ -63,11 +68,6 @@ def from_json(record: object) -> Protocol[Any]:
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ProtocolFault(f"a {kind.__name__} must be fully and validly described: {error}") from error
     return protocol
-
-
-def _carried() -> dict[str, type[Any]]:
-    """The mechanisms whose messages travel between machines; a silo that has not installed one does not know it."""
-    return {kind.__name__: kind for kind in kinds() if kind.for_silos}
 
 
 def _ballot(told: dict[str, Any]) -> Ballot:

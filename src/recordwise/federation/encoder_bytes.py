@@ -44,7 +44,7 @@ CLASSES = frozenset(
         "sklearn.preprocessing._data.StandardScaler",
     }
 )
-# What an encoder of text must leave as it is: another pattern could take for ever on some record, which would tell.
+# Settings an encoder of text must leave alone: another pattern might never finish on some record, which would show.
 MOST_IN_A_ROW = 10  # words, or letters, that count as one: the work on a record grows with its length times this
 FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": None, "preprocessor": None}
 
@@ -67,7 +67,7 @@ def from_bytes(content: bytes) -> Any:
     except ProtocolFault:
         raise
     except Exception as error:  # whatever a class of the list makes of values it did not expect
-        raise ProtocolFault("an encoder must be carried as plain data, this one is not") from error
+        raise ProtocolFault("an encoder must be plain data, this one is not") from error
 
 
 def shown_as(content: bytes) -> str:
@@ -118,7 +118,7 @@ def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if name in CLASSES:
         return {"class": name, "state": {key: _told(item, arrays) for key, item in vars(value).items()}}
     raise InvalidInput(
-        f"an encoder must be made of {', '.join(sorted(CLASSES))} to be carried to silos, got {name}; "
+        f"an encoder must be made of {', '.join(sorted(CLASSES))} to be sent to silos, got {name}; "
         "others must be installed on each silo"
     )
 

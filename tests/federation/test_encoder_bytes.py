@@ -16,7 +16,7 @@ import pytest
 
 from recordwise.encoders import encode, encoder_from
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation import carried, described
+from recordwise.federation import encoder_bytes, protocol_json
 from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -41,7 +41,7 @@ POOLS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("spec", "pool"), POOLS, ids=[spec for spec, _ in POOLS])
 def test_an_encoder_arrives_as_it_left(spec: str, pool: Any) -> None:
     left = encoder_from(spec, pool, seed=0).fit(pool)
-    arrived = carried.from_bytes(carried.to_bytes(left))
+    arrived = encoder_bytes.from_bytes(encoder_bytes.to_bytes(left))
     assert fingerprint(arrived) == fingerprint(left)
     assert np.array_equal(encode(arrived, pool), encode(left, pool))
 
@@ -52,8 +52,8 @@ class Bomb:
 
 
 def test_what_is_not_a_known_encoder_is_not_carried() -> None:
-    with pytest.raises(InvalidInput, match="to be carried to silos"):
-        carried.to_bytes(Bomb())
+    with pytest.raises(InvalidInput, match="to be sent to silos"):
+        encoder_bytes.to_bytes(Bomb())
 
 
 def packed(told: Any, **arrays: Any) -> bytes:
@@ -76,7 +76,7 @@ def packed(told: Any, **arrays: Any) -> bytes:
 )
 def test_reading_an_encoder_runs_nothing_the_sender_chose(content: bytes) -> None:
     with pytest.raises(ProtocolFault, match=r"an (encoder|array) must be"):
-        carried.from_bytes(content)
+        encoder_bytes.from_bytes(content)
 
 
 def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unpacked(
@@ -91,7 +91,7 @@ def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unp
     assert len(content) < 1 << 20
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was unpacked"))
     with pytest.raises(ProtocolFault, match="must unpack to at most"):
-        carried.from_bytes(content)
+        encoder_bytes.from_bytes(content)
 
 
 def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
@@ -99,7 +99,7 @@ def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
     for _ in range(100):
         told = {"list": [told]}
     with pytest.raises(ProtocolFault, match="nested at most"):
-        carried.from_bytes(packed(told))
+        encoder_bytes.from_bytes(packed(told))
 
 
 def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
@@ -107,7 +107,7 @@ def test_an_encoder_of_text_cannot_bring_a_pattern_of_its_own() -> None:
     left = encoder_from("text", POOLS[3][1], seed=0).fit(POOLS[3][1])
     left.words_.token_pattern = "(a+)+$"
     with pytest.raises(ProtocolFault, match="usual pattern"):
-        carried.from_bytes(carried.to_bytes(left))
+        encoder_bytes.from_bytes(encoder_bytes.to_bytes(left))
 
 
 def changed(spec: int, **parts: Any) -> Any:
@@ -144,7 +144,7 @@ def changed(spec: int, **parts: Any) -> Any:
 def test_an_encoder_whose_state_no_fitting_leaves_is_refused(encoder: Any) -> None:
     """It could look at where a record stands, or at how many there are: one more would move the votes of all."""
     with pytest.raises(ProtocolFault, match="an encoder must b"):
-        carried.from_bytes(carried.to_bytes(encoder))
+        encoder_bytes.from_bytes(encoder_bytes.to_bytes(encoder))
 
 
 def test_an_encoder_of_ours_in_a_state_of_its_own_encodes_one_record_at_a_time() -> None:
@@ -157,13 +157,13 @@ def test_an_encoder_of_ours_in_a_state_of_its_own_encodes_one_record_at_a_time()
 def test_a_scalar_of_an_encoder_is_a_number() -> None:
     for told in ({"scalar": 10**12, "dtype": "V"}, {"scalar": "x", "dtype": "U"}, {"scalar": [1], "dtype": "f8"}):
         with pytest.raises(ProtocolFault, match="an encoder must be"):
-            carried.from_bytes(packed(told))
+            encoder_bytes.from_bytes(packed(told))
 
 
 def test_a_person_sees_what_an_encoder_runs() -> None:
     left = encoder_from("hog+pca", POOLS[2][1], seed=0).fit(POOLS[2][1])
-    content = carried.to_bytes(left)
-    shown = carried.shown_as(content)
+    content = encoder_bytes.to_bytes(left)
+    shown = encoder_bytes.shown_as(content)
     assert shown.startswith("Pipeline, Hog, Pca, ExactLinear; ")
     assert shown.endswith(f"SHA-256 {hashlib.sha256(content).hexdigest()}")
     assert f"{len(content):,} bytes" in shown
@@ -184,27 +184,42 @@ PROTOCOLS: list[Protocol[Any]] = [
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 def test_a_protocol_arrives_as_it_left(protocol: Protocol[Any]) -> None:
-    arrived = described.from_json(json.loads(json.dumps(described.to_json(protocol))))
+    arrived = protocol_json.from_json(json.loads(json.dumps(protocol_json.to_json(protocol))))
     assert arrived == protocol
     assert arrived.event == protocol.event
 
 
 def test_unknown_and_invalid_protocols_are_refused() -> None:
-    waves = Questions(ballot=Ballot(num_queries=4, num_classes=4), epsilon=Fraction(1))
-    with pytest.raises(ProtocolFault, match="must be one of"):
-        described.to_json(waves)
-    flood = ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5)
-    with pytest.raises(ProtocolFault, match="must be one of"):
-        described.to_json(flood)
-    told = described.to_json(PROTOCOLS[0])
+    told = protocol_json.to_json(PROTOCOLS[0])
     for change in ({"epsilon": "-1"}, {"epsilon": "x"}, {"ballot": {}}, {"extra": 1}, {"neighbours": "none"}):
         with pytest.raises(ProtocolFault, match="validly described"):
-            described.from_json({**told, **change})
+            protocol_json.from_json({**told, **change})
     for bare in (None, [], "CentralLaplace", {}):
         with pytest.raises(ProtocolFault, match="must be one of"):
-            described.from_json(bare)
+            protocol_json.from_json(bare)
     with pytest.raises(ProtocolFault, match="must be one of"):
-        described.from_json({**told, "protocol": "object"})
+        protocol_json.from_json({**told, "protocol": "object"})
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        ShuffleMulti(ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 1000), senders=5),
+        Questions(ballot=Ballot(num_queries=3, num_classes=3), epsilon=Fraction(1)),
+    ],
+    ids=lambda protocol: type(protocol).__name__,
+)
+def test_mechanisms_for_one_process_are_neither_sent_nor_built(
+    protocol: Protocol[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many messages a silo floods with tells about its records, and the coordinator sees how long its answer is."""
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        protocol_json.to_json(protocol)
+    with monkeypatch.context() as hostile:  # a coordinator that was changed
+        hostile.setattr(type(protocol), "for_silos", True)
+        sent = json.loads(json.dumps(protocol_json.to_json(protocol)))
+    with pytest.raises(ProtocolFault, match="must be one of"):
+        protocol_json.from_json(sent)
 
 
 @pytest.mark.timeout(30)
@@ -230,7 +245,7 @@ def test_unknown_and_invalid_protocols_are_refused() -> None:
 def test_numbers_that_would_take_for_ever_are_refused_before_they_are_computed_with(
     protocol: Protocol[Any], change: dict[str, Any]
 ) -> None:
-    told = described.to_json(protocol)
+    told = protocol_json.to_json(protocol)
     if set(change) <= set(told):
         with pytest.raises(ProtocolFault):
-            described.from_json({**told, **change})
+            protocol_json.from_json({**told, **change})
