@@ -411,6 +411,12 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
+def test_a_plan_does_not_promise_a_silo_s_reader_what_holds_for_one_sender(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path, Trust.SHUFFLE)
+    with pytest.raises(InvalidInput, match="left out whole"):
+        replace(plan, protocol=replace(plan.protocol, colluding=1))  # type: ignore[call-arg]
+
+
 def test_terms_that_no_mechanism_serves_between_silos_are_refused_in_one_line() -> None:
     terms = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust="shuffle", neighbours="add-remove")  # type: ignore[arg-type]
     pair = Company(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))

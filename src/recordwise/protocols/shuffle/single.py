@@ -97,6 +97,12 @@ class ShuffleSingle(Protocol[Answers]):
         one = replace(cls.planned(terms, ballot, silos.least_records), senders=silos.least_records, colluding=0)
         return replace(one, mechanism=one.local.name)  # silos need not choose again
 
+    def check_silos(self, silos: Silos) -> None:
+        if self.colluding:  # a silo knows all messages of its own, not just so many
+            raise InvalidInput(
+                f"between silos the colluding ones are left out whole, so colluding must be 0 here, got {self.colluding}"
+            )
+
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
         return True
