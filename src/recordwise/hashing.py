@@ -50,8 +50,9 @@ def _feed(sha: Any, value: Any) -> None:
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         _write(sha, "array", digest(np.asarray(value)))
     elif value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        huge = isinstance(value, int) and value.bit_length() > 64  # Python spells no decimal digits beyond a limit
-        _write(sha, type(value).__name__, hex(value) if huge else repr(value))
+        # Python spells no decimal digits beyond a limit.
+        spelled = hex(value) if isinstance(value, int) and value.bit_length() > 64 else repr(value)
+        _write(sha, type(value).__name__, spelled)
     elif isinstance(value, Mapping):
         _write(sha, "mapping", str(len(value)))
         for key in sorted(value, key=repr):

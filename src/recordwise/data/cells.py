@@ -107,9 +107,8 @@ def days_of(cell: Any, formats: Sequence[str]) -> float:
         if isinstance(cell, np.datetime64):
             cell = cell.astype("datetime64[us]").item()
         if isinstance(cell, datetime):
-            cell = datetime.combine(cell.date(), cell.timetz())  # of whatever subclass: pandas' divides otherwise
-            moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
-            return (moment - EPOCH) / DAY
+            moment = datetime.combine(cell.date(), cell.timetz())  # of whatever subclass: pandas' divides otherwise
+            return ((moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment) - EPOCH) / DAY
         if isinstance(cell, date):
             return float((cell - EPOCH.date()).days)
     except Exception:  # a moment that no calendar holds

@@ -100,7 +100,7 @@ class ShuffleSingle(Protocol[Answers]):
     def check_silos(self, silos: Silos) -> None:
         if self.colluding:  # a silo knows all messages of its own, not just so many
             raise InvalidInput(
-                f"between silos the colluding ones are left out whole, so colluding must be 0 here, got {self.colluding}"
+                f"colluding silos are left out whole, so a message's colluding must be 0, got {self.colluding}"
             )
 
     @classmethod
