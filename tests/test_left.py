@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recordwise import checkpoint, pipeline
+from recordwise import checkpoint, distiller, pipeline
 from recordwise.distiller import PrivateDistiller
 from recordwise.job import read_job
 from recordwise.privacy.noise import Noise
@@ -144,7 +144,7 @@ def test_the_walk_finds_what_depends_on_a_record(tmp_path: Path, monkeypatch: py
         (next(folders) / "notes").write_text(str(len(records)))
         return honest(records, question, *arguments, **named)
 
-    monkeypatch.setattr(pipeline, "vote", keeps)
+    monkeypatch.setattr(distiller, "vote", keeps)
     neighbours, samples, labels = NEIGHBOURS["removed"]
     before = left(X, Y, POOL, tmp_path / "before", neighbours)
     found = differences(before, left(samples, labels, POOL, tmp_path / "after", neighbours))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from fractions import Fraction
+from inspect import isabstract
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import recordwise
 from recordwise.audit.replay import ReplayResult
+from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
@@ -36,14 +38,34 @@ def plan(**choices: Any) -> Any:
     from recordwise.federation.plan import Plan
 
     asked = CentralLaplace(ballot=BALLOT, epsilon=Fraction(1))
-    told = {"run": "run", "rounds": 1, "protocol": asked, "classes": ("a", "b"), "pool": "", "encoder": b""}
-    return Plan(**told, roster={"north": b"n" * 32}, threshold=1, **choices)  # type: ignore[arg-type]
+    told = {"run": "run", "rounds": 1, "protocol": asked, "classes": ("a", "b"), "pool": "pool", "encoder": b""}
+    read = Schema(kind="vectors", shape=(2,))
+    return Plan(**told, schema=read, dim=2, roster={"north": b"n" * 32}, threshold=1, **choices)  # type: ignore[arg-type]
 
 
 def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
+
+
+def design(**choices: Any) -> Any:
+    from recordwise.pipeline import Design
+
+    told: dict[str, Any] = dict.fromkeys(part.name for part in fields(Design))
+    return Design(**{**told, **choices})
+
+
+def distilled(**choices: Any) -> Any:
+    from recordwise.pipeline import Distilled
+
+    return Distilled(encoder=None, rounds=(), taught=None, **choices)  # type: ignore[arg-type]
+
+
+def reply(**choices: Any) -> Any:
+    from recordwise.federation.replies import Reply
+
+    return Reply(name="north", stage="vote", request="", **choices)
 
 
 # One value of every type that has choices, from the choices alone. A new type is added here, or the first test fails.
@@ -55,6 +77,8 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "CentralLaplace": lambda **choices: CentralLaplace(ballot=BALLOT, epsilon=Fraction(1), **choices),
     "CentralMatching": lambda **choices: CentralMatching(ballot=BALLOT, epsilon=Fraction(1), **choices),
     "CentralPermuteAndFlip": lambda **choices: CentralPermuteAndFlip(ballot=BALLOT, epsilon=Fraction(1), **choices),
+    "Design": design,
+    "Distilled": distilled,
     "DistributedLaplace": lambda **choices: DistributedLaplace(
         ballot=BALLOT, epsilon=Fraction(1), survivors=2, parties=3, largest_count=9, **choices
     ),
@@ -65,6 +89,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),
     "ReplayResult": lambda **choices: ReplayResult(changes=(), protocols=(), **choices),
+    "Reply": reply,
     "ShuffleMulti": lambda **choices: ShuffleMulti(
         ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 100), senders=9, **choices
     ),
@@ -92,7 +117,7 @@ def value_types() -> Iterator[type]:
         for name, kind in vars(found).items():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.name and name[0] != "_":
                 assert kind.__dataclass_params__.frozen or not choices_of(kind), f"{name} must be frozen"  # type: ignore[attr-defined]
-                if choices_of(kind):
+                if choices_of(kind) and not isabstract(kind):
                     yield kind
 
 

@@ -28,6 +28,7 @@ from recordwise.data import Samples, Schema
 from recordwise.encoders import Manner, encode_public, how_encoded
 from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
 from recordwise.nearest import Metric
+from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
 from recordwise.protocols.protocol import Protocol
@@ -64,6 +65,9 @@ class Design:
     student_input: str
     num_records: int | None
     seed: int
+
+    def __post_init__(self) -> None:
+        members(self, metric=Metric)
 
     @property
     def ballot(self) -> Ballot:
@@ -121,6 +125,9 @@ class Distilled:
     manner: Manner
     rounds: tuple[Round, ...]
     taught: Taught
+
+    def __post_init__(self) -> None:
+        members(self, manner=Manner)
 
 
 def distil(

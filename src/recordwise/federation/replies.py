@@ -12,6 +12,7 @@ from recordwise.federation.forms import frame, hexadecimal, name, text, unframe
 from recordwise.federation.identity import sign, verify
 from recordwise.federation.plan import VERSION
 from recordwise.federation.refusals import Refusal
+from recordwise.privacy.guarantee import members
 
 SIGNATURE_BYTES = 64
 
@@ -32,6 +33,9 @@ class Reply:
     request: str
     body: bytes = b""
     refused: Refusal = Refusal.NONE
+
+    def __post_init__(self) -> None:
+        members(self, refused=Refusal)
 
     def signed(self, identity: bytes) -> bytes:
         head = {"name": self.name, "stage": self.stage, "request": self.request, "refused": str(self.refused)}
