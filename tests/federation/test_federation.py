@@ -571,6 +571,18 @@ def test_a_schema_that_would_take_for_ever_is_refused_with_its_plan(tmp_path: Pa
         Plan.from_bytes(frame({**told, "schema": schema.to_dict()}, encoder))
 
 
+def test_a_coordinator_cannot_fill_a_disk_with_sums_that_it_begins(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.DISTRIBUTED, threshold=3)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    first = silo.answer("advertise", ask_of(plan).to_bytes())
+    for seed in (1, 2):
+        with pytest.raises(ChangedInput, match="with other queries before"):
+            silo.answer("advertise", ask_of(plan, seed).to_bytes())
+    assert silo.answer("advertise", ask_of(plan).to_bytes()) == first
+    assert len(list((silo.folder / "sums").iterdir())) == 1
+
+
 def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:
     _, plan = planned(tmp_path)
     told, encoder = unframe(plan.to_bytes())
