@@ -243,3 +243,8 @@ def test_a_moment_has_the_same_bits_in_every_type_that_holds_it() -> None:
         exact = np.datetime64(micros, "us")
         held = [exact, exact.item(), pd.Timestamp(1000 * micros), pd.Timestamp(1000 * micros, tz="UTC")]
         assert len({read(cell) for cell in held}) == 1
+
+
+def test_text_may_come_as_bytes_of_any_length() -> None:
+    read = Schema(kind="text").read([b"a", b"ab", ["c"], b""])
+    assert read.samples.tolist() == ["a", "ab", "c", ""] and read.readable.all()

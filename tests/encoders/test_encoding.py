@@ -170,3 +170,25 @@ def test_a_list_of_images_is_scaled_one_by_one() -> None:
     encoder = TorchEncoder(nn.Flatten())
     images = [np.full((2, 2), 51, dtype=np.uint8), np.full((2, 2), 0.5, dtype=np.float32)]
     assert encoder.transform(images).tolist() == [[np.float32(0.2)] * 4, [0.5] * 4]
+
+
+class Counting:
+    """Notes how many samples it is given."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def transform(self, samples: Any) -> Any:
+        self.sizes.append(len(samples))
+        return np.zeros((len(samples), 2))
+
+
+def test_a_manner_may_be_spelled_as_a_word() -> None:
+    """Taken for another one, batches of a size of their own would be run."""
+    for manner in Manner:
+        with_member, with_word = Counting(), Counting()
+        encode(with_member, POOL[:5], manner=manner)
+        encode(with_word, POOL[:5], manner=str(manner))  # type: ignore[arg-type]
+        assert with_member.sizes == with_word.sizes
+    with pytest.raises(InvalidInput, match="manner must be one of"):
+        encode(Counting(), POOL, manner="in a hurry")  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 from skimage.feature import hog
 from sklearn.datasets import load_digits
 
-from recordwise.encoders import Hog
+from recordwise.encoders import Hog, Manner, how_encoded
 from recordwise.errors import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -73,3 +73,8 @@ def test_other_images_than_the_pools_are_refused() -> None:
         encoder.transform(np.zeros((2, 8, 8)))
     assert np.isnan(encoder.transform(np.full((1, 16, 16), np.nan))).all()
     assert np.isnan(encoder.transform(RNG.normal(size=(1, 16, 16)) * 1e38)).all()
+
+
+def test_sides_may_be_numpy_s_numbers() -> None:
+    pool = np.zeros((3, 16, 16))
+    assert how_encoded(Hog(cell=np.int64(4), block=np.int32(2)).fit(pool), pool) is Manner.EXACT  # type: ignore[arg-type]

@@ -239,6 +239,7 @@ def test_mechanisms_for_one_process_are_neither_sent_nor_built(
         {"ballot": {"num_queries": 10**9, "num_classes": 2}},
         {"ballot": {"num_queries": 10**5, "num_classes": 10**4}},
         {"ballot": {"num_queries": "4", "num_classes": 3}},
+        {"ballot": {"num_queries": 10**5, "num_classes": 2, "votes_per_record": 10**5}},
     ],
     ids=str,
 )

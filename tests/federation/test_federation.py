@@ -411,6 +411,12 @@ def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
         terms.protocols_for_silos(Ballot(num_queries=2, num_classes=2), pair.silos)
 
 
+def test_a_plan_does_not_promise_a_silo_s_reader_what_holds_for_one_sender(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path, Trust.SHUFFLE)
+    with pytest.raises(InvalidInput, match="left out whole"):
+        replace(plan, protocol=replace(plan.protocol, colluding=1))  # type: ignore[call-arg]
+
+
 def test_terms_that_no_mechanism_serves_between_silos_are_refused_in_one_line() -> None:
     terms = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust="shuffle", neighbours="add-remove")  # type: ignore[arg-type]
     pair = Company(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))
@@ -563,6 +569,18 @@ def test_a_schema_that_would_take_for_ever_is_refused_with_its_plan(tmp_path: Pa
     told, encoder = unframe(plan.to_bytes())
     with pytest.raises(ProtocolFault, match="a plan's samples must have at most"):
         Plan.from_bytes(frame({**told, "schema": schema.as_dict()}, encoder))
+
+
+def test_a_coordinator_cannot_fill_a_disk_with_sums_that_it_begins(tmp_path: Path) -> None:
+    one, plan = planned(tmp_path, Trust.DISTRIBUTED, threshold=3)
+    silo = fresh_silo(one, tmp_path)
+    silo.answer("plan", plan.to_bytes())
+    first = silo.answer("advertise", ask_of(plan).to_bytes())
+    for seed in (1, 2):
+        with pytest.raises(ChangedInput, match="with other queries before"):
+            silo.answer("advertise", ask_of(plan, seed).to_bytes())
+    assert silo.answer("advertise", ask_of(plan).to_bytes()) == first
+    assert len(list((silo.folder / "sums").iterdir())) == 1
 
 
 def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:

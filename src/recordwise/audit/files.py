@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from recordwise.audit.replay import NO_CLASS, Change, ReplayResult
 from recordwise.data.images import SUFFIXES
-from recordwise.data.tables import rows_of
+from recordwise.data.tables import rows_of, value_of
 from recordwise.errors import InvalidInput
 from recordwise.job import Source
 from recordwise.privacy.guarantee import Neighbours
@@ -181,7 +181,7 @@ class ParquetFile:
     def hostile(self, item: int) -> Iterator[tuple[str, dict[str, Any]]]:
         import pyarrow as pa
 
-        row = self.table.slice(item, 1).to_pylist()[0]
+        row = {name: value_of(self.table.column(name)[item]) for name in self.table.column_names}
         labels = _listed(self.source.labels)
 
         def exchanged(word: str, number: float | None, whole: int | None, *, label: bool) -> dict[str, Any]:
@@ -203,6 +203,22 @@ class ParquetFile:
         yield "a very long cell", exchanged("9" * LONG, 1e30, 0, label=False)
         yield "a class nobody declared", exchanged(NO_CLASS, NO_NUMBER, 99, label=True)
         yield "no class", {name: None if name in labels else value for name, value in row.items()}
+        yield "no text and no dates", self._unreadable(item)
+
+    def _unreadable(self, item: int) -> Any:
+        """A row of cells that a file can hold and Python cannot: bytes that are not UTF-8, days beyond the calendar."""
+        import pyarrow as pa
+
+        one = self.table.slice(item, 1)
+        for place, column in enumerate(one.schema):
+            if pa.types.is_string(column.type):
+                raw = pa.array([b"\xff"], type=pa.binary())
+                one = one.set_column(place, column, pa.Array.from_buffers(column.type, 1, raw.buffers()))
+            elif pa.types.is_date32(column.type):
+                one = one.set_column(place, column, pa.array([2**31 - 1], type=pa.int32()).view(column.type))
+            elif pa.types.is_timestamp(column.type):
+                one = one.set_column(place, column, pa.array([2**62], type=pa.int64()).view(column.type))
+        return one
 
     def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
         import pyarrow as pa
@@ -211,6 +227,8 @@ class ParquetFile:
         parts = [
             self.table.slice(item, 1)
             if isinstance(item, int)
+            else item
+            if isinstance(item, pa.Table)
             else pa.Table.from_pylist([item], schema=self.table.schema)
             for item in items
         ]

@@ -346,7 +346,7 @@ class Schema:
         readable = np.ones(len(samples), dtype=np.bool_)
         for row, held in enumerate(samples if not hasattr(samples, "iloc") else samples.to_numpy(dtype=object)):
             row_like = isinstance(held, Sequence) or (isinstance(held, np.ndarray) and held.ndim)
-            if row_like and not isinstance(held, str) and len(held) == 1:
+            if row_like and not isinstance(held, str | bytes) and len(held) == 1:
                 held = held[0]  # a row of one cell
             text = decoded(held)
             readable[row], texts[row] = text is not None, text or ""

@@ -126,11 +126,11 @@ def _column(file: str, name: str, column: Any) -> Any:
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)  # Python's own dates end there
     held = np.empty(len(column), dtype=object)
     for row, cell in enumerate(column):
-        held[row] = _value(cell)
+        held[row] = value_of(cell)
     return held
 
 
-def _value(cell: Any) -> Any:
+def value_of(cell: Any) -> Any:
     """A cell as a Python value; None where there is none: text that is not UTF-8, a date beyond the calendar."""
     try:
         return cell.as_py()

@@ -27,6 +27,7 @@ from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.privacy.guarantee import one_of
 from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table)
@@ -75,7 +76,7 @@ def encode(
       manner: What `how_encoded` said; None is by construction where the encoder has it so, else one at a time.
       dim: The pool's; None takes that of the first sample that can be encoded.
     """
-    manner = manner or (Manner.EXACT if _exact(encoder) else Manner.ALONE)
+    manner = _manner(encoder, manner)
     found: list[tuple[slice, NDArray[np.float32]]] = []
     with _one_thread(manner), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a warning would tell of records
@@ -95,7 +96,7 @@ def encode(
 
 def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = None) -> NDArray[np.float32]:
     """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not."""
-    manner = manner or (Manner.EXACT if _exact(encoder) else Manner.ALONE)
+    manner = _manner(encoder, manner)
     parts = []
     with _one_thread(manner):
         for batch in _batches(encoder, len(samples), manner):
@@ -111,6 +112,12 @@ def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = Non
     if len({part.shape[1] for part in parts}) > 1:
         raise InvalidInput(f"{type(encoder).__name__} must give vectors of one length, it gives several")
     return as_vectors("encoded samples", np.concatenate(parts))
+
+
+def _manner(encoder: Any, told: Manner | None) -> Manner:
+    if told is not None:
+        return one_of(Manner, manner=told)
+    return Manner.EXACT if _exact(encoder) else Manner.ALONE
 
 
 def _exact(encoder: Any) -> bool:

@@ -61,7 +61,7 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
         sides = (self.cell_, self.block, self.orientations, *self.shape_)
         return (
-            all(type(side) is int and side >= 1 for side in sides)
+            all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
             and len(self.shape_) in (2, 3)
             and min(self.shape_[:2]) // self.cell_ >= self.block
             and self._dim <= _MOST_DIM

@@ -18,6 +18,7 @@ from recordwise.protocols.registry import kinds
 from recordwise.votes.ballot import Ballot
 
 MOST_QUERIES, MOST_CLASSES, MOST_CELLS = 100_000, 10_000, 2_000_000
+MOST_VOTES = 1_000  # of one record: a silo keeps as many for each, and must not run out of memory by their number
 MOST_PARTIES, MOST_RECORDS = 1_000, 10**9
 SMALLEST, LARGEST = Fraction(1, 10**6), Fraction(10**4)  # epsilon and rho
 SMALLEST_DELTA = Fraction(1, 10**20)
@@ -74,7 +75,9 @@ def _ballot(told: dict[str, Any]) -> Ballot:
     queries = whole_number(told["num_queries"], 1, MOST_QUERIES, "num_queries")
     classes = whole_number(told["num_classes"], 1, MOST_CLASSES, "num_classes")
     whole_number(queries * classes, 1, MOST_CELLS, "the number of cells")
-    return Ballot(**told)
+    ballot = Ballot(**told)
+    whole_number(ballot.cells_per_record, 1, MOST_VOTES, "the number of one record's votes")
+    return ballot
 
 
 def _fraction(value: object, least: Fraction, most: Fraction, name: str) -> Fraction:

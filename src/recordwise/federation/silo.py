@@ -201,11 +201,21 @@ class Silo:
 
     # Distributed trust: a secure sum
 
+    def _asked_once(self, ask: Ask) -> None:
+        """A sum has one question from its first stage on: each other one would leave a journal on this disk."""
+        place = self.folder / "asked" / digest_of(ask.key.encode())[:32]
+        if not place.exists():
+            place.parent.mkdir(exist_ok=True)
+            write_whole(place, ask.asked.encode())
+        elif place.read_text() != ask.asked:
+            raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
+
     def _sum(self, stage: str, request: bytes) -> bytes:
         told, body = unframe(request)
         if stage == "advertise":
             ask = Ask.from_bytes(request)
             plan = self._accepted(ask)
+            self._asked_once(ask)
             session = plan.session(ask)
             journal = Journal.open(self.folder / "sums", session.digest, about=request)
         else:

@@ -94,15 +94,14 @@ class ShuffleSingle(Protocol[Answers]):
 
     @classmethod
     def planned_for_silos(cls, terms: Terms, ballot: Ballot, silos: Silos) -> ShuffleSingle:
-        """Senders are the records of all but the colluding silos, each of which has one at least."""
-        planned = cls.planned(terms, ballot, silos.least_records)
-        one = replace(planned, senders=silos.least_records, colluding=silos.colluding)
+        """The messages of colluding silos do not count among the senders, so no more of them are left out."""
+        one = replace(cls.planned(terms, ballot, silos.least_records), senders=silos.least_records, colluding=0)
         return replace(one, mechanism=one.local.name)  # silos need not choose again
 
     def check_silos(self, silos: Silos) -> None:
-        if self.colluding > silos.colluding:
+        if self.colluding:  # a silo knows all messages of its own, not just so many
             raise InvalidInput(
-                f"colluding must be >= the {self.colluding} that the protocol counts, got {silos.colluding}"
+                f"colluding silos are left out whole, so a message's colluding must be 0, got {self.colluding}"
             )
 
     @classmethod
