@@ -6,7 +6,6 @@ Everything signed or sealed names its purpose, so that nothing can be taken for 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import recordwise.extras.federation  # noqa: F401
@@ -14,6 +13,7 @@ import recordwise.extras.federation  # noqa: F401
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.secure_sum import masks
 
@@ -60,10 +60,7 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
     """The private key in a file that only its owner may read; `fresh` is put there when there is none."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(fresh.hex() + "\n")
-        partial.replace(path)
+        write_whole(path, f"{fresh.hex()}\n".encode(), mode=0o600)
     try:
         key = bytes.fromhex(path.read_text())
     except (OSError, ValueError) as error:

@@ -7,12 +7,12 @@ that the same request gets the same answer and another one is refused.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.secure_sum import Session, SumClient
 from recordwise.hashing import digest_of
@@ -82,10 +82,4 @@ class Journal:
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(self._content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._path)
+        write_whole(self._path, json.dumps(self._content).encode(), mode=0o600)

@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from recordwise.durable import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 
@@ -92,17 +93,7 @@ class DeviceAccount:
 
     def _write(self, book: dict[str, Any]) -> None:
         """Replace the file in one step, and wait until the disk has it."""
-        partial = self._path.with_name(self._path.name + ".part")
-        with partial.open("wb") as file:
-            file.write(json.dumps(book).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._path)
-        folder = os.open(self._path.absolute().parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_whole(self._path.absolute(), json.dumps(book).encode())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
