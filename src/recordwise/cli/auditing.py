@@ -39,7 +39,6 @@ def audit(
     """
     from recordwise.audit.command import audit_job, audit_terms
     from recordwise.errors import InvalidInput
-    from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
     from recordwise.protocols.terms import Terms
     from recordwise.votes.ballot import Ballot
 
@@ -49,10 +48,10 @@ def audit(
         raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
     else:
         terms = Terms(
-            epsilon=exact(epsilon, "epsilon"),
-            delta=exact(delta, "delta"),
-            neighbours=one_of(Neighbours, neighbours=neighbours),
-            trust=one_of(Trust, trust=trust),
+            epsilon=epsilon,  # type: ignore[arg-type]  # Terms reads numbers and words
+            delta=delta,  # type: ignore[arg-type]
+            neighbours=neighbours,  # type: ignore[arg-type]
+            trust=trust,  # type: ignore[arg-type]
             mechanism=mechanism,
             rounds=rounds,
             parties=parties,

@@ -38,14 +38,13 @@ def plan(
     No data is read: a made-up world with these numbers goes through the real protocol's noise and the real decoder.
     """
     from recordwise.planner import plan as make_plan
-    from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
     from recordwise.protocols.terms import Terms
 
     terms = Terms(
-        epsilon=exact(epsilon, "epsilon"),
-        delta=exact(delta, "delta"),
-        neighbours=one_of(Neighbours, neighbours=neighbours),
-        trust=one_of(Trust, trust=trust),
+        epsilon=epsilon,  # type: ignore[arg-type]  # Terms reads numbers and words
+        delta=delta,  # type: ignore[arg-type]
+        neighbours=neighbours,  # type: ignore[arg-type]
+        trust=trust,  # type: ignore[arg-type]
         mechanism=mechanism,
         rounds=rounds,
         parties=parties,
