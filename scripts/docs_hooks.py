@@ -8,9 +8,9 @@
     <!-- other results: experiments except: audit -->    the files that the page's other marks leave out
     <!-- commands -->                         every command of the shell, with its options
 
-The documentation site is built with this module as a hook of mkdocs. README.md is shown by hosts that run no hook, so
-there a mark is followed by what it stands for and by `<!-- end -->`: `python scripts/docs_hooks.py README.md` fills it
-in, and a test compares.
+Pages are read in the repository, too, where no hook runs. So a table or a number stands in the page itself, between its
+mark and `<!-- end -->`: `python scripts/docs_hooks.py` writes it there, and a test compares. Plots, commands and other
+results are filled in by the site alone, of which this module is a hook.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import html
 import json
 import re
 import statistics
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ MARK = re.compile(
     r"(?: where: (?P<where>.+?))?(?: only: (?P<only>.+?))?(?: by: (?P<by>.+?))? -->"
 )
 OTHERS = re.compile(r"<!-- other results: (?P<room>benchmarks|experiments)(?: except: (?P<except>.+?))? -->")
-FILLED = re.compile(rf"(?P<mark>{MARK.pattern})\n.*?<!-- end -->", re.DOTALL)
+FILLED = re.compile(rf"(?P<mark>{MARK.pattern})(?:(?!<!--).)*<!-- end -->", re.DOTALL)
 SOURCE = ("command", "date", "hardware", "versions")
 MEASURED = ("data", "split", "student", "protocol", "s", "k", "epsilon", "test_accuracy", "label_accuracy")
 TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "svhn": "SVHN"}
@@ -42,6 +41,7 @@ Row = Mapping[str, Any]
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
+    markdown = bare(markdown)
     named = {mark["name"] for mark in MARK.finditer(markdown)}
     others = OTHERS.sub(lambda mark: _others(mark["room"], named | set(_names(mark["except"]))), markdown)
     markdown = MARK.sub(shown, others)
@@ -83,9 +83,21 @@ def _commands(name: str, command: Any) -> Iterable[str]:
     yield "\n".join(["| | default | |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
 
 
+def bare(text: str) -> str:
+    """The text with its marks alone."""
+    return FILLED.sub(lambda mark: mark["mark"], text)
+
+
 def fill(text: str) -> str:
-    """The text with what every mark stands for between the mark and its end."""
-    return FILLED.sub(lambda mark: f"{mark['mark']}\n{shown(mark)}<!-- end -->", text)
+    """The text with what every table and number stands for between its mark and its end."""
+
+    def filled(mark: re.Match[str]) -> str:
+        if mark["kind"] == "plot":
+            return mark[0]
+        line = "\n" if mark["kind"] == "results" else ""
+        return f"{mark[0]}{line}{shown(mark)}<!-- end -->"
+
+    return MARK.sub(filled, bare(text))
 
 
 def shown(mark: re.Match[str]) -> str:
@@ -277,6 +289,5 @@ def _percent(mean: float, spread: float | None) -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        page = Path(name)
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         page.write_text(fill(page.read_text()))
