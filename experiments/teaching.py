@@ -186,7 +186,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                 )
                 new.append(measured(learnt.student.predict_proba(bed.test), bed))
                 label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == bed.pool_labels).mean()), 4))
-                facts.append({"penalty": learnt.penalty, "voting": round(learnt.voters[0].voting, 2)})
+                facts.append({"penalty": learnt.penalty, "voting": round(learnt.turnout[0].voting, 2)})
             yield result_row(
                 Setting(s=s, epsilon=epsilon),
                 data=data,

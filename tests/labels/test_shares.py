@@ -10,7 +10,7 @@ from tests.labels.simulated import tally_of
 
 from recordwise.errors import InvalidInput
 from recordwise.labels import decode
-from recordwise.labels.shares import separation, voters
+from recordwise.labels.shares import contrast, turnout
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise
 from recordwise.protocols.release import Tally
 
@@ -26,7 +26,7 @@ def test_abstaining_records_are_seen_in_the_sums() -> None:
     sizes = np.full(60, 100)
     rates = np.where(np.arange(60) < 20, 30.0, 100.0)  # in a third of the queries seven of ten abstain
     counts = rng.poisson(rates[:, None] * [0.9, 0.1])
-    found = voters(noisy(counts, "1"), sizes, num_records=6_000)
+    found = turnout(noisy(counts, "1"), sizes, num_records=6_000)
     off = np.abs(found.rates - counts.sum(axis=1)).mean()
     assert off < 5 < 20 < np.abs(100 - counts.sum(axis=1)).mean()  # and not the pool's share
     assert found.spread > 0
@@ -35,7 +35,7 @@ def test_abstaining_records_are_seen_in_the_sums() -> None:
 def test_loud_noise_leaves_the_share_of_the_pool() -> None:
     sizes = np.arange(1, 41) * 5
     counts = np.random.default_rng(0).poisson(sizes[:, None] * [0.3, 0.7])
-    found = voters(noisy(counts, "0.01"), sizes, num_records=int(sizes.sum()))
+    found = turnout(noisy(counts, "0.01"), sizes, num_records=int(sizes.sum()))
     assert found.spread == 0
     assert found.rates == pytest.approx(found.voting * sizes, rel=0.1)
 
@@ -43,7 +43,7 @@ def test_loud_noise_leaves_the_share_of_the_pool() -> None:
 def test_the_number_of_records_may_be_unknown() -> None:
     sizes = np.full(50, 40)
     counts = np.random.default_rng(0).poisson(sizes[:, None] * [0.5, 0.5])
-    found = voters(noisy(counts, "0.5"), sizes)
+    found = turnout(noisy(counts, "0.5"), sizes)
     assert found.voting == 1
     assert found.rates.sum() == pytest.approx(2_000, rel=0.1)
 
@@ -54,8 +54,8 @@ def test_unseen_rows_change_nothing() -> None:
     seen = np.arange(30) % 3 > 0
     other = tally.estimate.copy()
     other[~seen] = 1_000
-    before = voters(tally, sizes, num_records=900, seen=seen)
-    after = voters(tally_of(other, tally.law), sizes, num_records=900, seen=seen)
+    before = turnout(tally, sizes, num_records=900, seen=seen)
+    after = turnout(tally_of(other, tally.law), sizes, num_records=900, seen=seen)
     assert (before.rates == after.rates).all()
 
 
@@ -64,7 +64,7 @@ def test_missing_votes_are_not_read_as_the_other_class() -> None:
     counts = np.array([[2448, 0], [900, 300], [5000, 10], [40, 700]])
     sizes = np.array([9_000, 1_200, 5_000, 800])
     tally = noisy(counts, "1")
-    rates = voters(tally, sizes, num_records=12_000).rates
+    rates = turnout(tally, sizes, num_records=12_000).rates
     labels = decode(tally, sizes=rates, graph=None, num_records=round(rates.sum()))
     assert labels.soft[0, 0] > 0.95
     blind = decode(tally, sizes=sizes, graph=None, num_records=12_000)
@@ -76,7 +76,7 @@ def test_classes_that_lie_apart_are_told_from_those_that_do_not() -> None:
     rates = np.full(80, 60.0)
     alike = noisy(rng.poisson(rates[:, None] * [0.5, 0.3, 0.2]), "1")
     apart = noisy(rng.poisson(rates[:, None] * np.eye(3)[np.arange(80) % 3]), "1")
-    nothing, everything = separation(alike, rates), separation(apart, rates)
+    nothing, everything = contrast(alike, rates), contrast(apart, rates)
     assert not nothing.separates and nothing.explained < 0.05
     assert everything.separates and everything.explained > 0.9
 
@@ -84,12 +84,12 @@ def test_classes_that_lie_apart_are_told_from_those_that_do_not() -> None:
 def test_queries_of_other_sizes_do_not_look_like_classes_that_lie_apart() -> None:
     rates = np.geomspace(5, 500, 80)
     alike = noisy(np.random.default_rng(1).poisson(rates[:, None] * [0.8, 0.2]), "1")
-    assert not separation(alike, np.full(80, rates.mean())).separates or separation(alike, rates).explained < 0.05
+    assert not contrast(alike, np.full(80, rates.mean())).separates or contrast(alike, rates).explained < 0.05
 
 
 def test_what_does_not_fit_is_refused() -> None:
     tally = noisy(np.ones((4, 2), dtype=int), "1")
     with pytest.raises(InvalidInput, match="sizes must be those of the 4 queries"):
-        voters(tally, np.ones(3))
+        turnout(tally, np.ones(3))
     with pytest.raises(InvalidInput, match="rates must be those of the 4 queries"):
-        separation(tally, np.ones(3))
+        contrast(tally, np.ones(3))

@@ -141,7 +141,7 @@ def test_the_score_says_how_well_held_out_rows_are_explained() -> None:
     nothing = learn_from_counts(pure_chance.pool, [asked_of(pure_chance, "1")])
     assert clear.explained is not None and nothing.explained is not None
     assert clear.explained > 0.5 > 0.2 > nothing.explained
-    assert clear.separation[0].separates and nothing.separation[0].explained < 0.05
+    assert clear.contrast[0].separates and nothing.contrast[0].explained < 0.05
 
 
 def test_a_rare_class_is_found_though_records_abstain() -> None:
@@ -160,7 +160,7 @@ def test_a_rare_class_is_found_though_records_abstain() -> None:
     learnt = learn_from_counts(world.pool, [asked_of(world, "2", s=5, abstaining=abstaining)])
     chances = learnt.student.predict_proba(world.test)
     best = teach(student_from("linear", seed=0), world.pool, np.eye(2)[world.pool_labels])
-    assert learnt.voters[0].voting == pytest.approx(1 - len(abstaining) / len(records), abs=0.05)
+    assert learnt.turnout[0].voting == pytest.approx(1 - len(abstaining) / len(records), abs=0.05)
     assert auc(chances, world) > auc(best.predict_proba(world.test), world) - 0.01
     assert chances[:, 1].mean() == pytest.approx(0.06, abs=0.02)
 
@@ -168,7 +168,7 @@ def test_a_rare_class_is_found_though_records_abstain() -> None:
 def test_several_releases_over_several_partitions_teach_one_student() -> None:
     asked = [asked_of(WORLD, "0.5", seed=seed) for seed in (1, 2)]
     both = learn_from_counts(WORLD.pool, asked)
-    assert len(both.voters) == len(both.separation) == 2
+    assert len(both.turnout) == len(both.contrast) == 2
     alone = max(right(learn_from_counts(WORLD.pool, [one]), WORLD) for one in asked)
     assert right(both, WORLD) > alone - 0.02
 

@@ -28,7 +28,7 @@ LEAST = 0.01  # of what the pool's share says: no query is taken to be empty
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Voters:
+class Turnout:
     """How many records vote.
 
     Attributes:
@@ -42,7 +42,9 @@ class Voters:
     spread: float
 
 
-def voters(tally: Tally, sizes: Ints | Floats, *, num_records: int | None = None, seen: Bools | None = None) -> Voters:
+def turnout(
+    tally: Tally, sizes: Ints | Floats, *, num_records: int | None = None, seen: Bools | None = None
+) -> Turnout:
     """How many records vote at each query: the posterior mean under the release and the pool's shares.
 
     The sum of a query's cells is taken as normal around voting · records · pool share, with the variance of the noise,
@@ -73,7 +75,7 @@ def voters(tally: Tally, sizes: Ints | Floats, *, num_records: int | None = None
     wide = prior**2 * (spread + 1 / np.maximum(sizes, 1.0))
     weight = np.where(known, wide / (wide + noise + prior + 1 / 12), 0.0)
     rates = prior + weight * (sums - prior)
-    return Voters(rates=np.maximum(rates, np.maximum(LEAST * prior, 1e-3)), voting=share, spread=spread)
+    return Turnout(rates=np.maximum(rates, np.maximum(LEAST * prior, 1e-3)), voting=share, spread=spread)
 
 
 def _fitted(
@@ -93,7 +95,7 @@ def _fitted(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Separation:
+class Contrast:
     """Whether the queries' class shares differ by more than noise explains.
 
     Attributes:
@@ -111,7 +113,7 @@ class Separation:
         return self.chance < 0.05
 
 
-def separation(tally: Tally, rates: Floats) -> Separation:
+def contrast(tally: Tally, rates: Floats) -> Contrast:
     """Whether the classes lie apart, from the release alone. Deterministic: what is drawn has a fixed seed.
 
     What is compared is each cell with its class's overall share of its own query's sum, so a query with many or few
@@ -135,7 +137,7 @@ def separation(tally: Tally, rates: Floats) -> Separation:
     pure = float((weight * rates**2).sum() * (1 - (shares**2).sum()))
     explained = (found - float(alike.mean())) / pure if pure > 0 else 0.0
     chance = (1 + int((alike >= found).sum())) / (1 + ALIKE)
-    return Separation(explained=min(1.0, max(0.0, explained)), chance=chance)
+    return Contrast(explained=min(1.0, max(0.0, explained)), chance=chance)
 
 
 def _unlike(table: NDArray[np.float64], weight: NDArray[np.float64]) -> float:

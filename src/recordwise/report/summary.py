@@ -161,7 +161,7 @@ def summarize(
 def _verdict(distiller: PrivateDistiller) -> str:
     """What the released counts say about themselves."""
     learnt = distiller.learnt_
-    if learnt is None or any(one.separates for one in learnt.separation):
+    if learnt is None or any(one.separates for one in learnt.contrast):
         return ""
     return ALIKE
 

@@ -30,7 +30,7 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.purity import softmax
-from recordwise.labels.shares import Separation, Voters, separation, voters
+from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
@@ -68,8 +68,8 @@ class Learnt:
       student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn.
       probabilities: (m, C) of each class for each pool sample, by the student and the release together: what to teach
         any other student (`teach`).
-      voters: How many records vote at each query, one for each release.
-      separation: Whether the classes lie apart, one for each release.
+      turnout: How many records vote at each query, one for each release.
+      contrast: Whether the classes lie apart, one for each release.
       explained: How much likelier held-out rows are under the student than under equal class shares in all queries, in
         nats per query; None where queries are too few to hold any out.
       penalty: The chosen penalty of the fit to the table; None where the decoder's labels alone were chosen.
@@ -78,8 +78,8 @@ class Learnt:
 
     student: TableStudent
     probabilities: Singles
-    voters: tuple[Voters, ...]
-    separation: tuple[Separation, ...]
+    turnout: tuple[Turnout, ...]
+    contrast: tuple[Contrast, ...]
     explained: float | None
     penalty: float | None
     weights: tuple[float, ...]
@@ -143,7 +143,7 @@ def learn_from_counts(
         if np.asarray(one.owner).shape != (len(vectors),):
             raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
     everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
-    who = tuple(_voters(one, seen) for one, seen in zip(asked, everything, strict=True))
+    who = tuple(_turnout(one, seen) for one, seen in zip(asked, everything, strict=True))
     tables = _tables(asked, everything)
     parts, choice = [discriminant(vectors, tables)], None
     rng = seeded(seed, "teaching from counts")
@@ -173,8 +173,8 @@ def learn_from_counts(
     return Learnt(
         student=TableStudent(coefficients, scaler, _shift(class_weight, probabilities), net),
         probabilities=probabilities,
-        voters=who,
-        separation=tuple(separation(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
+        turnout=who,
+        contrast=tuple(contrast(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
         explained=None if choice is None else choice.explained,
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
@@ -200,10 +200,10 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
     return tallies
 
 
-def _voters(one: Asked, seen: Bools) -> Voters:
+def _turnout(one: Asked, seen: Bools) -> Turnout:
     assert isinstance(one.release, Tally)
     sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)
-    return voters(one.release, sizes, num_records=one.num_records, seen=seen)
+    return turnout(one.release, sizes, num_records=one.num_records, seen=seen)
 
 
 def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
@@ -213,7 +213,7 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
         release = one.release
         assert isinstance(release, Tally)
         sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
-        rates = _voters(one, known).rates
+        rates = _turnout(one, known).rates
         tables.append(
             Table(
                 mean=mean_over(one.owner, len(sizes)),

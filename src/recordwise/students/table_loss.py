@@ -23,7 +23,7 @@ def table_loss(logits: Tensor, group: Tensor, cells: Tensor, rates: Tensor, size
       logits: (n, C) of the batch.
       group: (n,) the query that each sample belongs to.
       cells: (s, C) as released.
-      rates: (s,) expected votes, from `voters`.
+      rates: (s,) expected votes, from `turnout`.
       sizes: (s,) pool samples of each query.
       law: `cell_law(release.law)`.
     """
