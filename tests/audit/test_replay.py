@@ -103,15 +103,12 @@ class LearnsFromRecords(PrivateDistiller):
 
 
 class Voting(PrivateDistiller):
-    """A pipeline with another step 4 than ours."""
+    """A pipeline with another step 4 than ours: a subclass's own `vote`."""
 
     def fit_with(self, voters: Any, *arguments: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pipeline, "vote", partial(self.vote, pipeline.vote))
             return super().fit_with(voters, *arguments)
-
-    def vote(self, ours: Any, records: Records, question: Question, progress: Any = None) -> Votes:
-        raise NotImplementedError
 
 
 class AssignsJointly(Voting):
