@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recordwise.distiller import PrivateDistiller
-    from recordwise.planner import plan, predict
+    from recordwise.planner import look, plan, predict
     from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
     from recordwise.privacy.ledger import Ledger
     from recordwise.privacy.noise import SeededNoise, SystemNoise
@@ -25,6 +25,7 @@ __all__ = [
     "Terms",
     "Trust",
     "Unit",
+    "look",
     "plan",
     "predict",
     "summarize",
@@ -43,6 +44,7 @@ _HOMES = {
     "Terms": "recordwise.protocols.terms",
     "Trust": "recordwise.privacy.guarantee",
     "Unit": "recordwise.privacy.guarantee",
+    "look": "recordwise.planner",
     "plan": "recordwise.planner",
     "predict": "recordwise.planner",
     "summarize": "recordwise.report",

@@ -26,7 +26,8 @@ from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
 from recordwise.nearest import Metric
 from recordwise.pipeline import Design, Distilled, Question, Round, Voters, distil, release, vote
-from recordwise.planner import recommend_queries
+from recordwise.planner import Outlook, Plan, look, recommend_queries
+from recordwise.planner import plan as make_plan
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, one_of
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
@@ -301,6 +302,60 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self, "student_")
         return class_probabilities(self.student_, self._material(X), len(self.classes_))
 
+    def plan(
+        self,
+        X_public: Samples,
+        *,
+        num_records: int | None = None,
+        y_public: ArrayLike | None = None,
+        class_shares: ArrayLike | None = None,
+        attainable: float | None = None,
+    ) -> Plan:
+        """What this budget buys on this pool, and how many queries to ask; nothing private is looked at.
+
+        Args:
+          num_records: How many records will be fitted; `expected_records` when None.
+          y_public: (m,) classes of pool samples, where some are known; anything that is no declared class elsewhere.
+          class_shares: (C,) how common the classes are, in the order of `classes`, where that is public.
+          attainable: How often a student is right that is taught true labels, where somebody knows.
+        """
+        outlook = self.outlook(
+            X_public, num_records=num_records, y_public=y_public, class_shares=class_shares, attainable=attainable
+        )
+        sizes = None if self.num_queries == "auto" else (int(self.num_queries),)
+        return make_plan(outlook, self.terms(), num_queries=sizes, progress=self.progress)
+
+    def outlook(
+        self,
+        X_public: Samples,
+        *,
+        num_records: int | None = None,
+        y_public: ArrayLike | None = None,
+        class_shares: ArrayLike | None = None,
+        attainable: float | None = None,
+    ) -> Outlook:
+        """All that a plan looks at; see `plan`."""
+        if self.classes is None:
+            raise InvalidInput("a plan needs the public list of classes: declare it as classes")
+        records = self.expected_records if num_records is None else num_records
+        if records is None:
+            raise InvalidInput("a plan needs a public number of records: num_records, or expected_records")
+        _, pool = self.read_pool(X_public)
+        classes = np.asarray(self.classes)
+        labels = None
+        if y_public is not None:
+            place = {name: number for number, name in enumerate(classes.tolist())}
+            labels = np.array([place.get(one, -1) for one in np.asarray(y_public).tolist()], dtype=np.int64)
+        return look(
+            pool,
+            num_classes=len(classes),
+            num_records=records,
+            labels=labels,
+            class_shares=class_shares,
+            attainable=attainable,
+            **self._setup(),
+        )
+
     def published(self) -> PrivateDistiller:
         """This classifier without what only its owner needs: where the ledger and the run lie, noise, progress."""
         check_is_fitted(self, "student_")
@@ -350,7 +405,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def ballot(self, pool: Samples, classes: NDArray[Any], *, num_records: int) -> Ballot:
         """What records may vote for."""
         return Ballot(
-            num_queries=self._num_queries(self.terms(), num_records, len(pool), len(classes)),
+            num_queries=self._num_queries(self.terms(), num_records, pool, len(classes)),
             num_classes=len(classes),
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
@@ -476,7 +531,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         hidden = terms.trust is Trust.DISTRIBUTED and terms.neighbours is not Neighbours.REPLACE
         return MOST_RECORDS if hidden else public
 
-    def _num_queries(self, terms: Terms, num_records: int, pool_size: int, num_classes: int) -> int:
+    def _num_queries(self, terms: Terms, num_records: int, pool: Samples, num_classes: int) -> int:
         if isinstance(self.queries, Queries):
             return len(self.queries)
         if self.num_queries != "auto":
@@ -487,12 +542,25 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
         return recommend_queries(
             terms,
+            pool,
             num_records=self._public_number(terms, num_records),
-            pool_size=pool_size,
             num_classes=num_classes,
             votes_per_record=self.votes_per_record,
-            labels_per_record=self.labels_per_record,
+            progress=self.progress,
+            **self._setup(),
         )
+
+    def _setup(self) -> dict[str, Any]:
+        """What a plan must know of this run's own settings."""
+        return {
+            "encoder": self.encoder,
+            "labels_per_record": self.labels_per_record,
+            "metric": one_of(Metric, metric=self.metric),
+            "queries": self.queries,
+            "decoder": self.decoder,
+            "student": self.student,
+            "seed": self.random_state,
+        }
 
     def _material(self, X: Samples) -> Samples:
         X = self.schema_.pool(self._samples(X, reset=False), "X")

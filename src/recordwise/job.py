@@ -121,6 +121,13 @@ class Method(Section):
     random_state: int = 0
 
 
+class Planning(Section):
+    """What is publicly known of the task, for a plan. Nothing else depends on it, but for num_queries = "auto"."""
+
+    class_shares: list[float] | None = None
+    attainable: float | None = None
+
+
 class RunFile(Section):
     """What a run in one place and a run over silos have in common."""
 
@@ -131,10 +138,11 @@ class RunFile(Section):
     declared_schema: dict[str, Any] | Path | None = Field(default=None, alias="schema")
     privacy: Privacy
     method: Method
+    plan: Planning = Planning()
 
-    def read_pool(self) -> tuple[Schema, Samples]:
+    def read_pool(self, public: Loaded | None = None) -> tuple[Schema, Samples]:
         """How samples are read, as the file says or as its pool fixes, and the pool, read so."""
-        public = self.public.read("public")
+        public = self.public.read("public") if public is None else public
         schema = Schema.of_loaded(public) if self.declared_schema is None else Schema.given(self.declared_schema)
         return schema, schema.pool(public.samples, "[public] samples")
 

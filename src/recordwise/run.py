@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,13 @@ from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, shown
 from recordwise.job import JobFile, Source
 from recordwise.labels import ABSTAIN
+from recordwise.preflight import begun_with, check_run
 from recordwise.progress import Progress
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
 from recordwise.votes import NOBODY
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,21 +38,39 @@ class Outcome:
     summary: Summary
 
 
-def run_job(job: JobFile, progress: Progress) -> Outcome:
+def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome:
     """Carry a job out.
+
+    It is checked first, as far as what is public shows; a run whose budget would go on noise stops there, with why.
 
     The job's folder then holds `student.joblib`, `labels.csv` (one line per pool sample), `summary.json` and
     `report.html`: all of it public once the run's guarantee is accepted.
+
+    Args:
+      go_on: Run it whatever the check finds.
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    schema, pool = job.read_pool()
+    public = job.public.read("public")
+    schema, pool = job.read_pool(public)
     samples, labels = job.read_records(schema)
     test = None
     if job.test is not None:
         test = read_test(job.test, schema, job.method.classes, several=job.method.labels_per_record > 1)
+    settings = job.settings()
+    begun = begun_with(job.out)
+    if begun is not None:
+        settings["num_queries"] = begun  # what was paid for is about so many queries
+    else:
+        checked = check_run(job, public, num_records=len(samples), progress=progress)
+        for one in checked.findings:
+            logger.warning("%s", one)
+        if not go_on:
+            checked.refuse()
+        if checked.plan is not None:
+            settings["num_queries"] = checked.plan.recommended.num_queries
     distiller = PrivateDistiller(
-        **job.settings(),
+        **settings,
         ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
         budget=job.privacy.budget,
         **_budget_terms(job),
