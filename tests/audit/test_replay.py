@@ -66,7 +66,7 @@ def test_healthy_pipelines_keep_the_declared_sensitivity(settings: dict[str, Any
 
 
 def test_tallies_are_compared_although_a_plan_depends_on_the_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    def a_tenth(terms: Any, *, num_records: int, **_: Any) -> int:
+    def a_tenth(terms: Any, pool: Any, *, num_records: int, **_: Any) -> int:
         return num_records // 10
 
     monkeypatch.setattr("recordwise.distiller.recommend_queries", a_tenth)

@@ -229,10 +229,7 @@ def search(
     progress: Progress | None = None,
 ) -> list[Prediction]:
     """Numbers of queries from few to many, as long as more of them pay, each tried in a few of the tasks."""
-    if num_queries is not None:
-        sizes = _asked_for(num_queries, outlook, votes_per_record)
-    else:
-        sizes = _candidates(outlook, terms, votes_per_record)
+    sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
     typical = max(votes_per_record, min(10 * outlook.known.num_classes, outlook.num_samples))
     low = not terms.one_query_per_class and _visible(typical, outlook, terms, votes_per_record) > LOW
     places = SEARCHED if low else None
@@ -274,17 +271,6 @@ def recommend_queries(
         found = search(outlook, terms, votes_per_record=votes_per_record, progress=progress)
         _RECOMMENDED[key] = _best(found).num_queries
     return _RECOMMENDED[key]
-
-
-def _asked_for(sizes: Sequence[int], outlook: Outlook, votes: int) -> list[int]:
-    for size in sizes:
-        whole(num_queries=size)
-        if not votes <= size <= outlook.num_samples:
-            raise InvalidInput(
-                f"num_queries must lie between the {votes} votes per record and the pool's {outlook.num_samples} "
-                f"samples, got {size}"
-            )
-    return list(sizes)
 
 
 def _candidates(outlook: Outlook, terms: Terms, votes: int) -> list[int]:
