@@ -21,7 +21,7 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
-    {"extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"privacy", "checkpoint"},
     {"nearest"},
     {"votes"},
@@ -31,7 +31,8 @@ ORDER = [  # a room imports from rooms above it alone
     {"labels", "baselines"},
     {"students"},
     {"planner", "records", "account", "fits", "sklearn_steps"},
-    {"pipeline", "job"},
+    {"design", "job"},
+    {"pipeline"},
     {"distiller"},
     {"report", "audit"},
     {"run", "demo"},

@@ -33,11 +33,13 @@ Paths are relative to the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from recordwise.account import Account
 from recordwise.errors import InvalidInput
 from recordwise.federation.company import Company
 from recordwise.federation.forms import is_name
@@ -45,6 +47,8 @@ from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.policy import Policy
 from recordwise.job import RunFile, Section, Source, absolute, read_settings
 from recordwise.privacy.guarantee import Neighbours, Trust, exact
+from recordwise.protocols.terms import TrustSettings
+from recordwise.records import RecordSettings
 
 Known = tuple[str, bytes, bytes]
 
@@ -103,8 +107,11 @@ class CoordinatorFile(RunFile):
 
     @model_validator(mode="after")
     def _refuse_what_silos_decide(self) -> CoordinatorFile:
-        for section, name in ((self.method, "overlap"), (self.method, "expected_records"), (self.privacy, "parties")):
-            if name in section.model_fields_set:
+        told = self.privacy.trust.values() | self.records.values() | self.account.values()
+        usual = TrustSettings().values() | RecordSettings().values() | Account().values()
+        private = ("trust.parties", "trust.colluding", "records.overlap", "records.expected", "account.round_epsilon")
+        for name in private:
+            if told[name] != usual[name]:
                 raise ValueError(f"{name} is for records in one place: a coordinator has none")
         return self
 
@@ -165,8 +172,8 @@ class ShufflerFile(Section):
 
 def read_coordinator(path: Path) -> CoordinatorFile:
     told = absolute(read_settings(path, CoordinatorFile), path.resolve())
-    ledger = told.privacy.ledger or str(path.resolve().parent / "ledger.sqlite")
-    return told.model_copy(update={"privacy": told.privacy.model_copy(update={"ledger": ledger})})
+    ledger = told.account.ledger or str(path.resolve().parent / "ledger.sqlite")
+    return told.model_copy(update={"account": replace(told.account, ledger=ledger)})
 
 
 def read_silo(path: Path) -> SiloFile:
