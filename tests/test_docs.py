@@ -277,12 +277,13 @@ def test_the_layout_in_the_readme_is_the_tree() -> None:
 
 def test_the_job_file_page_lists_every_key_with_its_default() -> None:
     from recordwise import Account, DecoderSettings, QuerySettings, RecordSettings, TrustSettings, job
+    from recordwise.sections import Source
     from recordwise.settings import Settings
 
     text = (DOCS / "job-file.md").read_text()
     sections = {
         "## Top level": job.JobFile,
-        "## A source": job.Source,
+        "## A source": Source,
         "## `[privacy]`": job.Privacy,
         "## `[method]`": job.Method,
         "### Settings of `trust`": TrustSettings,

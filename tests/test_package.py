@@ -30,7 +30,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"encoders", "queries", "device"},
     {"labels", "baselines"},
     {"students"},
-    {"planner", "records", "account", "fits", "sklearn_steps"},
+    {"planner", "records", "account", "sections", "fits", "sklearn_steps"},
     {"design", "job"},
     {"pipeline"},
     {"distiller"},

@@ -34,68 +34,24 @@ them.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, model_validator
+from pydantic import PlainValidator, model_validator
 
 from recordwise.account import Account
-from recordwise.data.files import read
-from recordwise.data.samples import Kind, Loaded, Samples
+from recordwise.data.samples import Samples
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import located, opened
-from recordwise.errors import InvalidInput, shown
+from recordwise.errors import InvalidInput
 from recordwise.labels import DecoderSettings
 from recordwise.protocols.terms import TrustSettings
 from recordwise.queries import QuerySettings
 from recordwise.records import RecordSettings
+from recordwise.sections import Section, Source, read_settings
 from recordwise.students import StudentSettings
-
-TABLES = (".csv", ".parquet")
-
-
-class Section(BaseModel):
-    """A part of a settings file: whatever it does not know is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(Section):
-    """Where samples, and perhaps labels, are read from."""
-
-    path: Path
-    samples: str | list[str] | None = None
-    labels: str | list[str] | None = None
-    image_size: tuple[int, int] | None = None
-
-    def read(self, section: str, schema: Schema | None = None) -> Loaded:
-        """The samples as they stand in the file; a mistake in its form is one line that names the section.
-
-        Args:
-          schema: What is known of the samples. Its columns are found by their names, in whatever order they stand, and
-            images come in its size.
-        """
-        samples, size = self.samples, self.image_size
-        try:
-            if schema is not None and schema.names and self.path.suffix.lower() in TABLES:
-                samples = self._columns(schema.names)
-            if schema is not None and schema.kind == Kind.IMAGES and size is None:
-                size = schema.shape[0], schema.shape[1]
-            loaded = read(self.path, samples=samples, labels=self.labels, image_size=size)
-            if schema is not None and loaded.parse and schema.width not in (0, len(loaded.columns)):
-                raise InvalidInput(f"samples must have the pool's {schema.width} columns, got {len(loaded.columns)}")
-        except InvalidInput as fault:
-            raise InvalidInput(f"[{section}] {fault}") from fault
-        return loaded
-
-    def _columns(self, names: tuple[str, ...]) -> list[str]:
-        chosen = names if self.samples is None else [self.samples] if isinstance(self.samples, str) else self.samples
-        if set(chosen) != set(names):
-            raise InvalidInput(f"samples must be the pool's columns ({', '.join(names)}), got {', '.join(chosen)}")
-        return list(names)
 
 
 class Privacy(Section):
@@ -166,31 +122,12 @@ class JobFile(RunFile):
         return private.samples, private.labels
 
 
-File = TypeVar("File", bound=Section)
 Run = TypeVar("Run", bound=RunFile)
 
 
 def read_job(path: str | Path) -> JobFile:
     """A job file, validated, with its paths made absolute."""
     return absolute(read_settings(Path(path), JobFile), Path(path).resolve())
-
-
-def read_settings(path: Path, kind: type[File]) -> File:
-    """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as fault:
-        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
-    try:
-        return kind.model_validate(content)
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        ours = first.get("ctx", {}).get("error")  # our own sentence names the value already
-        said = ours if isinstance(ours, ValueError) else f"{first['msg']}, got {shown(first.get('input'))}"
-        raise InvalidInput(": ".join(str(part) for part in (path.name, where, said) if str(part))) from fault
 
 
 def absolute(run: Run, path: Path) -> Run:

@@ -18,11 +18,12 @@ from recordwise.data import Samples, Schema
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, shown
-from recordwise.job import JobFile, Source
+from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
+from recordwise.sections import Source
 from recordwise.votes import NOBODY
 
 

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from federation.world import CLASSES, blobs
 from recordwise.cli import federation as cli
 from recordwise.errors import InvalidInput
+from recordwise.federation.coordinator_file import read_coordinator
 from recordwise.federation.exchange import InProcess
 from recordwise.federation.hub import register, run_coordinator
 from recordwise.federation.nodes import node_in, run_node
-from recordwise.federation.settings import ShufflerFile, public_key, read_coordinator, read_silo
+from recordwise.federation.settings import ShufflerFile, public_key, read_silo
 
 NAMES = ("north", "south", "west")
 

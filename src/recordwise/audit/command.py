@@ -58,8 +58,9 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     from recordwise.audit.files import replay_files
     from recordwise.distiller import PrivateDistiller
     from recordwise.fits import uncounted
-    from recordwise.job import Source, read_job
+    from recordwise.job import read_job
     from recordwise.records import COPIES_ABSTAIN, Records, as_labels, cast, read_labels
+    from recordwise.sections import Source
 
     job = read_job(path)
     schema, pool = job.read_pool()

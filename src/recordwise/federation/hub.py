@@ -11,12 +11,12 @@ from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.federation.certificates import MOST_BYTES, fingerprint_of, identity_in, tls_context
 from recordwise.federation.coordinator import fit_silos
+from recordwise.federation.coordinator_file import CoordinatorFile, read_coordinator
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
 from recordwise.federation.replies import log
-from recordwise.federation.settings import CoordinatorFile, read_coordinator
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
