@@ -53,6 +53,8 @@ labels = "y"
 
 [privacy]
 epsilon = 2.0
+
+[account]
 ledger = "ledger.sqlite"
 budget = "digits"
 budget_epsilon = 3.0
@@ -225,7 +227,7 @@ def test_a_plan_looks_at_the_pool_and_at_nothing_private(
     told = json.loads(capsys.readouterr().out)
     assert told["recommended"]["num_queries"] == 40 and 0.1 < told["recommended"]["student_accuracy"]["mean"] < 1
     assert recordwise("plan", job, monkeypatch=monkeypatch) == 2
-    assert "expected_records" in capsys.readouterr().err
+    assert "records.expected" in capsys.readouterr().err
     assert not (job.parent / "runs").exists() and not (job.parent / "ledger.sqlite").exists()
 
 
@@ -303,7 +305,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 ) -> None:
     (job.parent / "runs").write_text("a file where a folder should be")
     assert recordwise("run", job, monkeypatch=monkeypatch) == 1
-    (line,) = capsys.readouterr().err.strip().splitlines()
+    line = capsys.readouterr().err.strip().splitlines()[-1]  # after the steps of the plan
     assert line.startswith("recordwise: ") and "runs" in line
 
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from recordwise.checkpoint import BOUND, MANIFEST
 from recordwise.data.samples import Loaded, Samples
-from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
 from recordwise.planner import Checked, Finding, Outlook, Plan, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, Silent
+from recordwise.run_settings import RunSettings
 
 
 def plan_job(
@@ -32,20 +32,18 @@ def plan_job(
     """What the job's budget buys on its pool.
 
     Args:
-      num_records: How many records will vote; the job's `expected_records` when None.
+      num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
     public = job.public.read("public")
     schema, pool = job.read_pool(public)
-    distiller = PrivateDistiller(**job.settings(), schema=schema)
-    outlook = _outlook(job, distiller, pool, public, num_records, progress or Silent())
+    settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
+    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
     if outlook is None:
-        raise InvalidInput("a plan needs a public number of records: --num-records, or method.expected_records")
-    if num_queries is None and job.method.num_queries != "auto":
+        raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
+    if num_queries is None and isinstance(job.method.num_queries, int):
         num_queries = (job.method.num_queries,)
-    return plan(
-        outlook, distiller.terms(), num_queries=num_queries, votes_per_record=votes_per_record, progress=progress
-    )
+    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
 
 
 def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:
@@ -70,17 +68,17 @@ def check_run(
       thorough: Also try numbers of queries that the job does not ask for.
     """
     schema, pool = job.read_pool(public)
-    distiller = PrivateDistiller(**job.settings(), schema=schema)
-    outlook = _outlook(job, distiller, pool, public, num_records, progress or Silent())
-    asked = None if job.method.num_queries == "auto" else job.method.num_queries
+    settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
+    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
+    asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
     if outlook is None:
         found = check(schema, public.samples, None, None)
-        text = "the number of records is not stated, so what the budget buys is not checked: say expected_records"
+        text = "the number of records is not stated, so what the budget buys is not checked: say records.expected"
         unknown = Finding(stops=False, about="records", text=text)
         return replace(found, findings=(*found.findings, unknown) if len(job.method.classes) > 1 else found.findings)
     made = plan(
         outlook,
-        distiller.terms(),
+        settings.terms,
         num_queries=None if asked is None or thorough else [asked],
         votes_per_record=(job.method.votes_per_record,),
         compare=False,
@@ -89,7 +87,7 @@ def check_run(
     )
     if thorough and asked is not None and asked not in [one.num_queries for one in made.considered]:
         votes = job.method.votes_per_record
-        extra = predict(outlook, distiller.terms(), num_queries=asked, votes_per_record=votes)
+        extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
         made = replace(made, considered=(*made.considered, extra))
     return check(schema, public.samples, outlook, made, num_queries=asked)
 
@@ -105,19 +103,19 @@ def begun_with(folder: Path) -> int | str | None:
 
 def _outlook(
     job: JobFile,
-    distiller: PrivateDistiller,
+    settings: RunSettings,
     pool: Samples,
     public: Loaded,
     num_records: int | None,
     progress: Progress,
 ) -> Outlook | None:
     """None where no public number of records is stated, or where there is nothing to tell apart."""
-    hidden = distiller.terms().neighbours is not Neighbours.REPLACE
-    records = job.method.expected_records if hidden or num_records is None else num_records
-    if records is None or len(job.method.classes) < 2:
+    hidden = settings.terms.neighbours is not Neighbours.REPLACE
+    records = job.records.expected if hidden or num_records is None else num_records
+    if not records or len(job.method.classes) < 2:
         return None
     with progress.step("plan: look at the pool", 1):
-        return distiller.outlook(
+        return settings.outlook(
             pool,
             num_records=records,
             y_public=_single(public.labels),

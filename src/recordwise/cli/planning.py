@@ -16,7 +16,7 @@ def plan(
     ] = None,
     num_records: Annotated[
         int | None,
-        typer.Option(help="How many private records will vote, or a public guess; expected_records otherwise."),
+        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
     ] = None,
     num_queries: Annotated[
         list[int] | None, typer.Option(help="Numbers of queries (s) to consider; repeatable.")
@@ -89,7 +89,7 @@ def check(
     job: Annotated[Path, typer.Argument(help="A job file.")],
     num_records: Annotated[
         int | None,
-        typer.Option(help="How many private records will vote, or a public guess; expected_records otherwise."),
+        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
     ] = None,
     as_json: Json = False,
 ) -> None:

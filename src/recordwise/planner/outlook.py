@@ -13,17 +13,20 @@ from sklearn.base import clone
 from recordwise.arrays import Ints
 from recordwise.data.samples import Samples, rows
 from recordwise.data.schema import Schema
+from recordwise.design import Design
 from recordwise.encoders import encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import Manner
 from recordwise.errors import InvalidInput, whole
+from recordwise.labels import DecoderSettings
+from recordwise.labels.decode import AUTO
 from recordwise.nearest import Metric
-from recordwise.pipeline import Design
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
 from recordwise.protocols.protocol import Protocol
-from recordwise.queries import KMeansQueries
+from recordwise.queries import KMeansQueries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
+from recordwise.students import StudentSettings
 from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
@@ -50,9 +53,9 @@ class Outlook:
     num_records: int
     num_samples: int
     labels_per_record: int
-    queries: Any
-    decoder: str
-    student: Any
+    queries: QuerySettings
+    decoder: DecoderSettings
+    student: StudentSettings
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
     simulated: dict[tuple[tuple[Protocol[Any], ...], int], Outcome] = field(default_factory=dict)
@@ -65,12 +68,8 @@ class Outlook:
             schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
             encoder=None,
             queries=self.queries,
-            metric=Metric.EUCLIDEAN,  # a lens makes vectors such that it holds
-            max_distance=None,
             decoder=self.decoder,
-            min_confidence=0.0,
             student=self.student,
-            student_input="vectors",
             num_records=self.num_records,
             seed=self.seed,
         )
@@ -118,9 +117,8 @@ def look(
     class_shares: ArrayLike | None = None,
     attainable: float | None = None,
     labels_per_record: int = 1,
-    metric: Metric = Metric.EUCLIDEAN,
     queries: Any = KMEANS,
-    decoder: str = "auto",
+    decoder: Any = AUTO,
     student: Any = COUNTS,
     seed: int = 0,
 ) -> Outlook:
@@ -140,7 +138,11 @@ def look(
     fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
     manner = how_encoded(fitted, pool)
     vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
-    lens = Lens.of(vectors, metric, seed)
+    asked = queries_from(queries)
+    if not isinstance(asked, QuerySettings):
+        asked = QuerySettings()  # others may not be able to ask a part of the pool
+    lens = Lens.of(vectors, asked.metric, seed)
+    taught = StudentSettings.given(student)
     known = Known(num_classes=num_classes, class_shares=_shares(class_shares, num_classes), attainable=attainable)
     if attainable is not None and not float(known.shares.max()) < attainable <= 1:
         raise InvalidInput(f"attainable must lie in ({known.shares.max():.3g}, 1], got {attainable!r}")
@@ -159,9 +161,10 @@ def look(
         num_records=num_records,
         num_samples=len(pool),
         labels_per_record=labels_per_record,
-        queries=queries if isinstance(queries, str | dict) else KMEANS,
-        decoder=decoder,
-        student=student if _name(student) in FAST else COUNTS,
+        # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
+        queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
+        decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
+        student=StudentSettings(taught.model) if _name(taught.model) in FAST else StudentSettings(),
         seed=seed,
     )
 

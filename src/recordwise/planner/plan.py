@@ -305,7 +305,7 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
         labels_per_record=outlook.labels_per_record,
     )
     noise = terms.protocols(ballot, outlook.num_records)[0].noise_std(outlook.num_records)
-    return outlook.num_records * votes / size / noise
+    return outlook.num_records * votes / size / noise if noise > 0 else np.inf
 
 
 def _past_the_best(tried: Sequence[Prediction]) -> bool:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import NOBODY
+from recordwise.design import Design
 from recordwise.encoders.vectors import Scaler
 from recordwise.labels import ABSTAIN, neighbour_graph
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.poll import unit_rows
-from recordwise.pipeline import Design, Round, ask, label, teach
+from recordwise.pipeline import Round, ask, label, teach
 from recordwise.planner.tasks import Task
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
