@@ -20,6 +20,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,9 @@ PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
 }
 SWEEPS: dict[str, dict[float, tuple[int, ...]]] = {
     "digits": {0.5: (10, 20, 40, 100, 200), 2.0: (10, 20, 40, 100, 200)},
-    "letters": {0.5: (26, 52, 104, 260, 520), 2.0: (52, 104, 260, 520, 1300)},
-    "adult": {0.1: (8, 20, 50, 100, 400), 1.0: (20, 50, 100, 400, 1000)},
-    "svhn": {0.1: (40, 100, 200, 500)},
+    "letters": {1.0: (52, 104, 260, 520)},
+    "adult": {0.1: (50, 100, 400), 1.0: (100, 400, 1000)},
+    "svhn": {0.1: (100, 200, 500)},
 }
 
 
@@ -156,16 +157,20 @@ def predictions(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[st
             told = predict(outlook, Terms(epsilon=Fraction(str(epsilon))), num_queries=s)
             seconds = looked + time.process_time() - started
             truth = known_measured(data, some, s, epsilon)
+            student, labels = told.student_accuracy, told.label_accuracy
             yield {
                 "kind": "prediction",
                 "knowing": knowing,
                 "s": s,
                 "epsilon": epsilon,
-                "student": [told.student_accuracy.mean, told.student_accuracy.low, told.student_accuracy.high],
-                "labels": [told.label_accuracy.mean, told.label_accuracy.low, told.label_accuracy.high],
-                "measured_student": truth["student"],
-                "measured_labels": truth["labels"],
-                "error": round(abs(told.student_accuracy.mean - float(np.mean(truth["student"]))), 4),
+                "accuracy_predicted": student.mean,
+                "accuracy_low": student.low,
+                "accuracy_high": student.high,
+                "accuracy_measured": truth["student"],
+                "accuracy_off": round(abs(student.mean - float(np.mean(truth["student"]))), 4),
+                "label_accuracy_predicted": labels.mean,
+                "label_accuracy_measured": truth["labels"],
+                "label_accuracy_off": round(abs(labels.mean - float(np.mean(truth["labels"]))), 4),
                 "cpu_seconds": round(seconds, 1),
             }
 
@@ -181,15 +186,42 @@ def sweeps(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[str, An
                 s: round(float(np.mean(known_measured(data, some, s, epsilon)["student"])), 4)
                 for s in sorted({*sizes, chosen})
             }
+            best = max(right, key=lambda s: right[s])
             yield {
                 "kind": "sweep",
                 "knowing": knowing,
                 "epsilon": epsilon,
                 "recommended": chosen,
-                "measured": right,
-                "below_best": round(max(right.values()) - right[chosen], 4),
+                "accuracy_recommended": right[chosen],
+                "best": best,
+                "accuracy_best": right[best],
+                "accuracy_below_best": round(right[best] - right[chosen], 4),
+                "tried": " ".join(f"{s}: {100 * accuracy:.1f}" for s, accuracy in right.items()),
                 "cpu_seconds": round(seconds, 1),
             }
+
+
+def summaries(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """How far predictions are off, for each set and for the mean over sets."""
+    for knowing in KNOWING:
+        means = []
+        for data in PREDICTED:
+            some = [row for row in rows if (row["kind"], row["knowing"], row["data"]) == ("prediction", knowing, data)]
+            if some:
+                off = [row["accuracy_off"] for row in some]
+                inside = [
+                    row["accuracy_low"] <= np.mean(row["accuracy_measured"]) <= row["accuracy_high"] for row in some
+                ]
+                means.append((float(np.mean(off)), float(np.mean([row["label_accuracy_off"] for row in some]))))
+                yield _summary(data, knowing, len(some), *means[-1], float(np.mean(inside)))
+        if means:
+            yield _summary("mean over sets", knowing, len(means), *np.mean(means, axis=0).tolist(), None)
+
+
+def _summary(data: str, knowing: str, count: int, off: float, labels: float, inside: float | None) -> dict[str, Any]:
+    found = {"data": data, "kind": "summary", "knowing": knowing, "settings": count}
+    measured = {"accuracy_off": round(off, 4), "label_accuracy_off": round(labels, 4)}
+    return {**found, **measured, **({} if inside is None else {"accuracy_inside_interval": round(inside, 2)})}
 
 
 def main() -> None:
@@ -207,10 +239,23 @@ def main() -> None:
             again = {(data, kind, knowing) for knowing in asked.knowing}
             rows = [row for row in earlier if (row["data"], row["kind"], row["knowing"]) not in again]
             for row in measure(data, some, asked.knowing):
-                about = {"versions": versions("numpy", "scipy", "scikit-learn"), "hardware": hardware()}
-                rows.append({"data": data, **row, **about, "command": f"python -m experiments.planning --data {data}"})
-                RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-                print(data, {key: value for key, value in row.items() if key != "kind"}, flush=True)
+                rows.append({"data": data, **row})
+                print(rows[-1], flush=True)
+                write(rows)
+
+
+def write(rows: Sequence[dict[str, Any]]) -> None:
+    """The results file: what was measured, and a summary of it."""
+    measured = [row for row in rows if row["kind"] != "summary"]
+    about = {
+        "command": "python -m experiments.planning",
+        "date": date.today().isoformat(),
+        "hardware": hardware(),
+        "versions": versions("numpy", "scipy", "scikit-learn"),
+    }
+    kept = [row if "date" in row else {**row, **about} for row in measured]
+    kept += [{**row, **about} for row in summaries(measured)]
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
