@@ -26,6 +26,7 @@ from recordwise.preflight import begun_with, check_run
 from recordwise.progress import Progress
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
+from recordwise.run_settings import AUTO
 from recordwise.sections import Source
 from recordwise.votes import NOBODY
 
@@ -61,9 +62,12 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     if job.test is not None:
         test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
-    num_queries = begun_with(job.out)  # what was paid for is about so many queries
-    if num_queries is None:
+    num_queries = job.method.num_queries
+    begun = begun_with(job.out)
+    if begun is None:
         num_queries = _checked(job, public, len(samples), progress, go_on=go_on)
+    elif num_queries == AUTO:
+        num_queries = begun  # what was paid for is about so many queries
     distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
     accuracy = None if test is None else float(distiller.score(*test))

@@ -237,7 +237,7 @@ def _budget(outlook: Outlook, made: Plan, asked: int) -> Iterator[Finding]:
         f"for {outlook.known.num_classes} classes, {outlook.num_records} records and {asked} queries the student is "
         f"expected to be right {chosen.student_accuracy}, and {100 * made.commonest:.1f} % without any budget"
     )
-    if gain.high < NOISE:
+    if gain.mean < NOISE:
         text = f"the budget would go on noise: {words}; raise epsilon, gather more records or merge classes"
         yield Finding(stops=True, about="budget", text=text)
     elif gain.mean < LITTLE:

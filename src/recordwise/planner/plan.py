@@ -236,7 +236,13 @@ def search(
     found: list[Prediction] = []
     with (progress or Silent()).step("plan: numbers of queries", len(sizes)) as advance:
         for size in sizes:
-            found.append(predict(outlook, terms, num_queries=size, votes_per_record=votes_per_record, places=places))
+            try:
+                one = predict(outlook, terms, num_queries=size, votes_per_record=votes_per_record, places=places)
+            except InvalidInput:  # a pool of copies: it has fewer different samples than queries
+                if num_queries is not None or not found:
+                    raise
+                break
+            found.append(one)
             advance(1)
             if num_queries is None and _past_the_best(found):
                 break
