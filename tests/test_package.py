@@ -22,6 +22,7 @@ ROOT = Path(recordwise.__file__).parent
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
     {"extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
     {"votes"},
@@ -31,7 +32,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"labels", "baselines"},
     {"students"},
     {"planner", "records", "account", "fits", "sklearn_steps"},
-    {"pipeline", "job"},
+    {"pipeline", "job", "published"},
     {"distiller"},
     {"report", "audit"},
     {"run", "demo"},

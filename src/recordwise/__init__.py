@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from recordwise.privacy.ledger import Ledger
     from recordwise.privacy.noise import SeededNoise, SystemNoise
     from recordwise.protocols.terms import Terms
+    from recordwise.published import load, save
     from recordwise.report import summarize, write_report
     from recordwise.votes import Ballot
 
@@ -25,8 +26,10 @@ __all__ = [
     "Terms",
     "Trust",
     "Unit",
+    "load",
     "plan",
     "predict",
+    "save",
     "summarize",
     "write_report",
 ]
@@ -43,8 +46,10 @@ _HOMES = {
     "Terms": "recordwise.protocols.terms",
     "Trust": "recordwise.privacy.guarantee",
     "Unit": "recordwise.privacy.guarantee",
+    "load": "recordwise.published",
     "plan": "recordwise.planner",
     "predict": "recordwise.planner",
+    "save": "recordwise.published",
     "summarize": "recordwise.report",
     "write_report": "recordwise.report",
 }

@@ -177,7 +177,7 @@ class Account:
 
         def bound() -> bytes:
             released = pack(produce())
-            self.folder.bind(payer)
+            self.folder.bind(number, payer)
             return released
 
         if self.ledger is None:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.account import Account
 from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema
-from recordwise.encoders import encode_public, encoder_from
+from recordwise.encoders import encoder_from
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, first_line, real, whole
 from recordwise.fits import count_fit
@@ -34,11 +34,12 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import Terms
+from recordwise.published import Published
 from recordwise.queries import Queries, check_queries
 from recordwise.queries.spec import KMEANS
 from recordwise.records import COPIES_VOTE, Records, as_labels, check_labels, public_classes, read_labels
 from recordwise.sklearn_steps import refuse_fitted_steps
-from recordwise.students import class_probabilities, student_from
+from recordwise.students import student_from
 from recordwise.votes import Ballot
 
 # Settings of what happens to a release afterwards. No question depends on them unless another round follows, so they
@@ -292,22 +293,24 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict(self, X: Samples) -> NDArray[Any]:
         """The student's class for each sample; a 0/1 matrix of classes where a record may have several."""
-        check_is_fitted(self, "student_")
-        predicted = np.asarray(self.student_.predict(self._material(X)))
-        return predicted if predicted.ndim == 2 else self.classes_[predicted]
+        return self.published().predict(self._samples(X, reset=False))
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) the student's probabilities, in the order of `classes_`."""
-        check_is_fitted(self, "student_")
-        return class_probabilities(self.student_, self._material(X), len(self.classes_))
+        return self.published().predict_proba(self._samples(X, reset=False))
 
-    def published(self) -> PrivateDistiller:
-        """This classifier without what only its owner needs: where the ledger and the run lie, noise, progress."""
+    def published(self) -> Published:
+        """The student and what it needs to read a sample, without what only its owner needs; `recordwise.save` it."""
         check_is_fitted(self, "student_")
-        bare = copy.copy(self)
-        bare.ledger = bare.run_dir = bare.noise = bare.progress = None
-        bare.schema = self.schema_  # and not the path of a file
-        return bare
+        return Published(
+            schema=self.schema_,
+            encoder=self.encoder_,
+            manner=self.manner_,
+            student=self.student_,
+            student_input=self.student_input,
+            classes_=self.classes_,
+            guarantee_=self.guarantee_,
+        )
 
     def design(
         self,
@@ -493,7 +496,3 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
-
-    def _material(self, X: Samples) -> Samples:
-        X = self.schema_.pool(self._samples(X, reset=False), "X")
-        return encode_public(self.encoder_, X, manner=self.manner_) if self.student_input == "vectors" else X
