@@ -138,13 +138,13 @@ class Checkpoint:
                 f"{name} must come out the same when it is fitted again, for a {shown(left.kind)} cannot be kept in a "
                 "run folder; set its random_state, pip install 'recordwise[skops]', or do without run_dir"
             )
-        self._check(path, content, "is missing and came out otherwise when it was made again")
+        self._check(path, content, "was missing, and came out otherwise when it was made again:")
         write_whole(path, content)
         return made
 
     def _kept(self, path: Path) -> Any:
         content = _content(path)
-        self._check(path, content, "is not the one that it began with")
+        self._check(path, content, "is not the one that it began with: remove that file, and it is made again;")
         try:
             return stored.from_bytes(content, foreign=True)
         except MissingExtra:
@@ -159,8 +159,8 @@ class Checkpoint:
         digest = digest_of(content)
         if any(about["files"].get(path.name, digest) != digest for about in self._released()):
             raise ChangedInput(
-                f"{path.name} of the run in {str(self.folder)!r} {fault}; what was released is about the other one: "
-                "bring that back, or start a new run in another folder"
+                f"{path.name} of the run in {str(self.folder)!r} {fault} what was released is about the other one, so "
+                "bring that back or start a new run in another folder"
             )
 
     def _released(self) -> list[dict[str, Any]]:
