@@ -64,8 +64,8 @@ STUDENTS: dict[str, dict[str, Any]] = {
     "counts with a network": {"student": {"name": "counts", "hidden": 4}},
     "linear": {"student": "linear"},
     "mlp": {"student": {"name": "mlp", "hidden": [8, 4], "epochs": 5}},
-    "of samples": {"student": "linear", "student_input": "samples"},
-    "of projections": {"encoder": "pca", "metric": "cosine"},
+    "of samples": {"student": {"name": "linear", "input": "samples"}},
+    "of projections": {"encoder": "pca", "queries": {"metric": "cosine"}},
 }
 
 
@@ -84,7 +84,7 @@ def test_a_student_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
 def test_two_classes_and_several_labels_come_back(tmp_path: Path) -> None:
     two = fitted(labels=Y % 2, classes=[0, 1], student={"name": "mlp", "hidden": [4], "epochs": 5})
     both = np.column_stack([Y > 0, Y > 1]).astype(int)
-    several = fitted(labels=both, classes=["a", "b"], labels_per_record=2, student="linear")
+    several = fitted(labels=both, classes=["a", "b"], records={"labels_per_record": 2}, student="linear")
     for one in (two, several):
         save(one, tmp_path)
         assert np.array_equal(load(tmp_path).predict(TEST), one.predict(TEST))
@@ -151,7 +151,7 @@ def test_what_no_fitting_leaves_is_refused(tmp_path: Path) -> None:
 
 def test_an_encoder_that_cannot_be_kept_is_made_again_and_compared(tmp_path: Path) -> None:
     place = tmp_path / "ledger.sqlite"
-    settings: dict[str, Any] = {"ledger": place, "budget_epsilon": 99.0, "run_dir": tmp_path / "run"}
+    settings = {"account": {"ledger": place, "budget_epsilon": 99.0, "run_dir": tmp_path / "run"}}
     with pytest.raises(InvalidInput, match="must come out the same when it is fitted again, for a 'Shifted'") as caught:
         fitted(encoder=Shifted("another every time"), **settings)
     assert "\n" not in str(caught.value)
@@ -182,7 +182,7 @@ def test_without_skops_a_classifier_of_the_user_s_own_is_refused(
 def test_with_skops_scikit_learn_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skops")
     encoder = make_pipeline(GaussianRandomProjection(2), PCA(2))  # another one every time it is fitted
-    settings: dict[str, Any] = {"encoder": encoder, "run_dir": tmp_path / "run"}
+    settings: dict[str, Any] = {"encoder": encoder, "account": {"run_dir": tmp_path / "run"}}
     one = fitted(student=LogisticRegression(), **settings)
     assert fingerprint(fitted(student=LogisticRegression(), **settings).encoder_) == fingerprint(one.encoder_)
     save(one, tmp_path)

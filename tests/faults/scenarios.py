@@ -55,9 +55,11 @@ class Anyhow:
 
 def job(root: Path, mark: Mark, **settings: Any) -> Outcome:
     """A run of two rounds, paid from a ledger elsewhere, with all its results."""
-    asked = {"ledger": root / "ledger.sqlite", "budget_epsilon": 9.0, "rounds": ROUNDS, "queries": Anyhow(), **settings}
+    account = {"ledger": root / "ledger.sqlite", "budget_epsilon": 9.0, "run_dir": root / "runs" / "job", **settings}
     votes: dict[str, str] = {}
-    one = PrivateDistiller(2.0, num_queries=4, classes=[0, 1], student="linear", run_dir=root / "runs" / "job", **asked)
+    one = PrivateDistiller(
+        2.0, num_queries=4, queries=Anyhow(), rounds=ROUNDS, classes=[0, 1], student="linear", account=account
+    )
     _marked(mark)
     vote = distiller.vote
 
