@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, shown
-from recordwise.nearest import Metric
+from recordwise.nearest import Metric, nearest_queries
 from recordwise.queries.clusters import KMeansQueries
 from recordwise.queries.queries import Queries
 from recordwise.votes.connection import balanced_prices
@@ -46,7 +46,10 @@ def first_queries(
     ).ask(pool)
     if not settings["balanced"]:
         return found
-    return replace(found, prices=balanced_prices(pool, found.vectors, votes_per_record, metric=metric))
+    prices = balanced_prices(pool, found.vectors, votes_per_record, metric=metric)
+    # A pool sample belongs to the query that it would vote for first, at these prices.
+    owner = nearest_queries(pool, found.vectors, 1, metric=metric, prices=prices)[:, 0].astype(np.int64)
+    return replace(found, prices=prices, owner=owner)
 
 
 def _settings(spec: Any) -> dict[str, Any]:
