@@ -60,7 +60,10 @@ class Problem:
     pool_labels: Ints
     private_labels: Ints
     test_labels: Ints
-    num_classes: int
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.pool_labels.max()) + 1
 
 
 def read(name: str) -> Problem:
@@ -74,11 +77,12 @@ def read(name: str) -> Problem:
         parts = parts_of(load(name), Rule.CLEAN)
         three = (parts.public, parts.private, parts.test)
         sizes = (5_000, 20_000, 10_000)
-        pool = parts.public.samples[:5_000]
-        encoder = encoder_from("auto", pool, seed=0).fit(pool)
+        few = parts.public.samples[:5_000]
+        encoder = encoder_from("auto", few, seed=0).fit(few)
         vectors = [encode(encoder, part.samples[:size]) for part, size in zip(three, sizes, strict=True)]
         labels = [np.asarray(part.labels)[:size] for part, size in zip(three, sizes, strict=True)]
-    return Problem(*vectors, *labels, num_classes=int(labels[0].max()) + 1)
+    (pool, private, test), (pool_labels, private_labels, test_labels) = vectors, labels
+    return Problem(pool, private, test, pool_labels, private_labels, test_labels)
 
 
 def ask(problem: Problem, queries: Queries, epsilon: Fraction, votes_per_record: int, noise: SeededNoise) -> Asked:

@@ -3,11 +3,11 @@
     python -m experiments.shifted_pools     (five minutes on one core)
 
 *imbalanced*: MNIST, a pool in which every class has 0.6 times the samples of the one before it, asked of records with
-equal classes. *foreign*: SVHN's digits, in grey and cut to 28 x 28, asked with a pool of MNIST. HOG and PCA of the pool.
-*nearest* is reverse k-NN, *priced* adds prices that balance the pool's votes. Two references are not private, since one
-record would move many others' votes: all records are connected together such that the least of the queries' scores
-(*max-min*), or their harmonic mean, is large. A query's score is the sum of its records' similarities. A student from
-counts in every case. The noise is seeded.
+equal classes. *foreign*: SVHN's digits, in grey and cut to 28 x 28, asked with a pool of MNIST. HOG and PCA of the
+pool. *nearest* is reverse k-NN, *priced* adds prices that balance the pool's votes. Two references are not private,
+since one record would move many others' votes: all records are connected together such that the least of the queries'
+scores (*max-min*), or their harmonic mean, is large. A query's score is the sum of its records' similarities. A
+student from counts in every case. The noise is seeded.
 """
 
 from __future__ import annotations
@@ -50,25 +50,27 @@ def read(shift: str) -> Problem:
     if shift != "foreign":
         chance = (0.6 if shift == "imbalanced" else 1.0) ** labels
         kept = seeded(0, "imbalanced pool").choice(len(labels), POOL, replace=False, p=chance / chance.sum())
-        others, see = (mnist.private, mnist.test), np.asarray
+        private, test = mnist.private, mnist.test
     else:
         kept = np.arange(POOL)
         svhn = parts_of(load("svhn"), Rule.CLEAN)
-        others, see = (svhn.private, svhn.test), _grey
+        private, test = svhn.private, svhn.test
     pool = np.asarray(mnist.public.samples)[kept]
     encoder = encoder_from("auto", pool, seed=0).fit(pool)
-    (private, test), sizes = others, (RECORDS, TEST)
     return Problem(
         encode(encoder, pool),
-        *(encode(encoder, see(part.samples[:size])) for part, size in zip((private, test), sizes, strict=True)),
+        encode(encoder, _grey(private.samples[:RECORDS])),
+        encode(encoder, _grey(test.samples[:TEST])),
         labels[kept],
-        *(np.asarray(part.labels)[:size] for part, size in zip((private, test), sizes, strict=True)),
-        num_classes=10,
+        np.asarray(private.labels)[:RECORDS],
+        np.asarray(test.labels)[:TEST],
     )
 
 
 def _grey(images: Any) -> Any:
-    """28 x 28 from the middle, light on dark like MNIST's."""
+    """28 x 28 from the middle of coloured images, light on dark like MNIST's; MNIST's own as they are."""
+    if np.ndim(images) == 3:
+        return np.asarray(images)
     grey = np.asarray(images, dtype=np.float32).mean(axis=3)[:, 2:-2, 2:-2]
     border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, :, 0], grey[:, :, -1]], axis=1).mean(axis=1)
     middle = grey[:, 8:-8, 10:-10].mean(axis=(1, 2))
@@ -83,7 +85,7 @@ def together(problem: Problem, queries: Queries, ballot: Ballot, power: float) -
     """
     lengths = (problem.private**2).sum(axis=1)[:, None] + (queries.vectors**2).sum(axis=1)
     squares = np.maximum(lengths - 2 * problem.private @ queries.vectors.T, 0)
-    similarity = np.exp(-squares / np.median(squares.min(axis=1)) / 2) + 1e-12
+    similarity = np.exp(-squares / np.median(squares) / 2)
     score = np.ones(len(queries))
     chosen = np.zeros(len(similarity), dtype=np.int64)
     for _ in range(STEPS):

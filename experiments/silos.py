@@ -2,10 +2,10 @@
 
     python -m experiments.silos     (four minutes on one core)
 
-MNIST, HOG and PCA, 4,000 pool samples and 15,000 records over 20 silos: *one silo* holds all of them, *alike* deals them
-out at random, *unlike* gives each class to silos in shares drawn from a Dirichlet law with all parameters 0.1, so that
-most silos hold one or two classes. Every silo makes its own message (and its own share of the noise under distributed
-trust), the server sees messages only, and a student learns from the counts. The noise is seeded.
+MNIST, HOG and PCA, 4,000 pool samples and 15,000 records over 20 silos: *one silo* holds all of them, *alike* deals
+them out at random, *unlike* gives each class to silos in shares drawn from a Dirichlet law with all parameters 0.1,
+so that most silos hold one or two classes. Every silo makes its own message (and its own share of the noise under
+distributed trust), the server sees messages only, and a student learns from the counts. The noise is seeded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def silo_of(split: str, labels: Ints, seed: int) -> Ints:
         return rng.integers(0, SILOS, len(labels))
     shares = rng.dirichlet(np.full(SILOS, 0.1), size=int(labels.max()) + 1)
     passed = shares[labels].cumsum(axis=1) < rng.random((len(labels), 1))
-    return np.minimum(passed.sum(axis=1), SILOS - 1)
+    return np.asarray(np.minimum(passed.sum(axis=1), SILOS - 1))
 
 
 def main() -> None:
