@@ -40,7 +40,7 @@ SETTINGS = [(60, 0.1), (200, 1.0)]
 SEEDS = [0, 1, 2]
 WAYS = ("nearest", "priced", "max-min (not private)", "harmonic mean (not private)")
 POOL, RECORDS, TEST = 4_000, 15_000, 5_000
-STEPS = 60
+PASSES = 3
 
 
 def read(shift: str) -> Problem:
@@ -78,20 +78,22 @@ def _grey(images: Any) -> Any:
 
 
 def together(problem: Problem, queries: Queries, ballot: Ballot, power: float) -> Votes:
-    """All records connected at once: each takes the query of largest similarity x score^-power, until that settles.
+    """All records connected at once: in turn, each takes the query of largest similarity x score^-power.
 
     A record adds its similarity to a score; the harmonic mean's slope in a score is its -2nd power, and a high power
-    approaches the least score.
+    approaches the least score. After the first pass everybody may choose again.
     """
     lengths = (problem.private**2).sum(axis=1)[:, None] + (queries.vectors**2).sum(axis=1)
     squares = np.maximum(lengths - 2 * problem.private @ queries.vectors.T, 0)
-    similarity = np.exp(-squares / np.median(squares) / 2)
-    score = np.ones(len(queries))
-    chosen = np.zeros(len(similarity), dtype=np.int64)
-    for _ in range(STEPS):
-        chosen = (similarity * score**-power).argmax(axis=1)
-        gained = np.bincount(chosen, weights=similarity[np.arange(len(chosen)), chosen], minlength=len(queries))
-        score = score**0.9 * (gained + 1e-3) ** 0.1
+    logs = -squares / np.median(squares) / 2
+    chosen = np.full(len(logs), -1)
+    score = np.full(len(queries), 1e-3)
+    for _ in range(PASSES):
+        for record in seeded(0, "order").permutation(len(logs)):
+            if chosen[record] >= 0:
+                score[chosen[record]] -= np.exp(logs[record, chosen[record]])
+            chosen[record] = (logs[record] - power * np.log(score)).argmax()
+            score[chosen[record]] += np.exp(logs[record, chosen[record]])
     return Votes(ballot, chosen.astype(np.int32)[:, None], problem.private_labels.astype(np.int32)[:, None])
 
 
