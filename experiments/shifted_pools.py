@@ -27,7 +27,6 @@ from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
 from recordwise.labels import neighbour_graph
-from recordwise.nearest import Metric
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import Queries, first_queries
@@ -99,7 +98,7 @@ def together(problem: Problem, queries: Queries, ballot: Ballot, power: float) -
 
 def connected(problem: Problem, way: str, s: int) -> tuple[Queries, Votes]:
     spec = {"name": "kmeans", "balanced": way == "priced"}
-    queries = first_queries(spec, problem.pool, num_queries=s, votes_per_record=1, metric=Metric.EUCLIDEAN, seed=0)
+    queries = first_queries(spec, problem.pool, num_queries=s, votes_per_record=1, seed=0)
     ballot = Ballot(num_queries=s, num_classes=problem.num_classes)
     if way.startswith(("max-min", "harmonic")):
         return queries, together(problem, queries, ballot, 8.0 if way.startswith("max-min") else 2.0)

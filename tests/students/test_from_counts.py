@@ -17,7 +17,7 @@ from recordwise.randomness import seeded
 from recordwise.students import TorchStudent
 from recordwise.students.counts import TableStudent
 
-FITTING = {"noise": SeededNoise(0), "random_state": 0}
+NOISE = SeededNoise(0)
 
 
 def _apart(size: int) -> tuple[Floats, Ints]:
@@ -35,16 +35,16 @@ POOL, RECORDS, TEST = _apart(600)[0], _apart(4001), _apart(1000)
     ("trust", "epsilon", "more"),
     [
         ("central", 0.5, {}),
-        ("distributed", 0.5, {"parties": 3}),
+        ({"name": "distributed", "parties": 3}, 0.5, {}),
         ("local", 4.0, {}),
         ("shuffle", 1.0, {"delta": 1e-5}),
         ("central", 0.5, {"rounds": 2}),
         ("central", 0.5, {"votes_per_record": 2}),
     ],
 )
-def test_every_trust_model_and_several_rounds_teach_from_counts(trust: str, epsilon: float, more: Any) -> None:
-    distiller = PrivateDistiller(epsilon=epsilon, trust=trust, num_queries=12, student="counts", **more, **FITTING)
-    distiller.fit(*RECORDS, X_public=POOL)
+def test_every_trust_model_and_several_rounds_teach_from_counts(trust: Any, epsilon: float, more: Any) -> None:
+    distiller = PrivateDistiller(epsilon=epsilon, trust=trust, num_queries=12, student="counts", **more)
+    distiller.fit(*RECORDS, X_public=POOL, noise=NOISE)
     assert isinstance(distiller.student_, TableStudent)
     assert distiller.score(*TEST) > 0.9  # 0.96 at best
 
@@ -55,8 +55,8 @@ def test_any_other_student_is_taught_what_the_counts_say(other: Any) -> None:
         torch = pytest.importorskip("torch")
         other = TorchStudent(lambda: torch.nn.Linear(4, 3), epochs=60, rate=0.03)
     student = {"name": "counts", "teaches": other}
-    distiller = PrivateDistiller(epsilon=0.5, num_queries=12, student=student, **FITTING)
-    distiller.fit(*RECORDS, X_public=POOL)
+    distiller = PrivateDistiller(epsilon=0.5, num_queries=12, student=student)
+    distiller.fit(*RECORDS, X_public=POOL, noise=NOISE)
     assert not isinstance(distiller.student_, TableStudent)
     assert distiller.score(*TEST) > 0.9
 
@@ -72,9 +72,9 @@ def test_any_other_student_is_taught_what_the_counts_say(other: Any) -> None:
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_is_paid(settings: Any, rule: str) -> None:
-    distiller = PrivateDistiller(epsilon=0.5, num_queries=12, student={"name": "counts", **settings}, **FITTING)
+    distiller = PrivateDistiller(epsilon=0.5, num_queries=12, student={"name": "counts", **settings})
     with pytest.raises(InvalidInput, match=rule):
-        distiller.fit(*RECORDS, X_public=POOL)
+        distiller.fit(*RECORDS, X_public=POOL, noise=NOISE)
     assert not getattr(distiller, "rounds_", ())
 
 
@@ -97,9 +97,9 @@ def test_a_rare_class_is_found_and_more_budget_helps_though_copies_abstain() -> 
     areas, recalls = [], []
     for epsilon in (0.05, 1.0):
         distiller = PrivateDistiller(
-            epsilon=epsilon, num_queries=40, student="counts", overlap="abstain", classes=[1, 0], **FITTING
+            epsilon=epsilon, num_queries=40, student="counts", records={"overlap": "abstain"}, classes=[1, 0]
         )
-        distiller.fit(*records, X_public=pool)
+        distiller.fit(*records, X_public=pool, noise=NOISE)
         assert list(distiller.classes_) == [1, 0]  # as declared
         areas.append(roc_auc_score(truth, distiller.predict_proba(test)[:, 0]))
         recalls.append(recall_score(truth, distiller.predict(test)))

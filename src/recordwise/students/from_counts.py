@@ -43,7 +43,7 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
     def refuse_mistakes(self, pool: Samples, num_classes: int) -> None:
         """Refuse what it cannot learn from, before anything is paid."""
         if self.teaches is None and kind_of(pool) not in (Kind.VECTORS, Kind.IMAGES):
-            raise InvalidInput("student 'counts' learns from numbers: student_input must be 'vectors' here")
+            raise InvalidInput("student 'counts' learns from numbers: student.input must be 'vectors' here")
         if self.hidden is not None:
             whole(hidden=self.hidden)
         class_shift(self.class_weight, np.full((1, num_classes), 1 / num_classes))
