@@ -33,7 +33,7 @@ from experiments.sources import read_features, sources
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import Sharpened, encode, encoder_from
-from recordwise.labels import Labels, decode, neighbour_graph, voters_at
+from recordwise.labels import Labels, decode, neighbour_graph
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
@@ -86,8 +86,13 @@ def bed_of(data: str) -> Bed:
     if data.endswith(SHARPENED):
         plain = bed_of(data.removesuffix(SHARPENED))
         sharp = Sharpened().fit(plain.pool).transform
-        three = {"pool": sharp(plain.pool), "records": sharp(plain.records), "test": sharp(plain.test)}
-        return replace(plain, **three, encoder=f"{plain.encoder}, sharpened")
+        return replace(
+            plain,
+            pool=sharp(plain.pool),
+            records=sharp(plain.records),
+            test=sharp(plain.test),
+            encoder=f"{plain.encoder} and sharpened",
+        )
     if data in FEATURES:
         folder = HERE / "features"
         [source] = [s for s in sources(data, folder) if s.way == "together" and s.rule is Rule.CLEAN]
@@ -184,8 +189,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
             for draw in range(DRAWS):
                 noise = SeededNoise(draw)
                 release = protocol.server([protocol.client(votes, noise)], noise)
-                sizes, num_records = voters_at(release, queries.sizes, len(votes))
-                labels: Labels = decode(release, sizes=sizes, graph=graph, num_records=num_records)
+                labels: Labels = decode(release, sizes=queries.sizes, graph=graph, num_records=len(votes))
                 owner = queries.owner
                 student = taught(bed, labels.soft[owner], labels.confidence[owner])
                 if bed.student == "discriminant":

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from benchmarks.provenance import hardware, versions
 from sklearn.metrics import roc_auc_score
 
