@@ -16,6 +16,7 @@ from recordwise.data.samples import Samples
 from recordwise.encoders.exact import ExactLinear
 from recordwise.encoders.vectors import REACH, Projection, flat
 from recordwise.errors import InvalidInput, real, whole
+from recordwise.nearest.kmeans import kmeans
 from recordwise.nearest.poll import Metric
 
 Doubles = NDArray[np.float64]
@@ -61,8 +62,6 @@ class Sharpened(Projection):
 
     def _components(self, centred: Doubles, near: NDArray[np.float32], count: int) -> Doubles:
         """(dim, dim) the map under which the clusters of `near` scatter alike in all directions."""
-        from recordwise.queries.kmeans import kmeans  # queries vote with encoders' vectors, so they come later
-
         different = len(np.unique(near, axis=0))
         _, owner = kmeans(near, min(count, different), metric=Metric.EUCLIDEAN, seed=self.seed)
         size = np.maximum(np.bincount(owner), 1)
