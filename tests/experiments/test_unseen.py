@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from experiments.shifted_pools import Problem, together
 from experiments.silos import SILOS, silo_of
 from experiments.unseen import Bed, bed_of, queries_for
+
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.votes import Ballot
@@ -55,7 +55,7 @@ def test_a_dirichlet_split_gives_silos_other_classes() -> None:
 def test_connecting_all_records_together_leaves_no_query_poor() -> None:
     rng = seeded(0, "together")
     pool = rng.normal(size=(300, 3)).astype(np.float32)
-    records = (rng.normal(size=(600, 3)) + [2, 0, 0]).astype(np.float32)
+    records = (rng.normal(size=(600, 3)) + np.array([2, 0, 0])).astype(np.float32)
     problem = Problem(pool, records, pool, np.arange(300) % 2, np.arange(600) % 2, np.arange(300) % 2)
     queries = KMeansQueries(num_queries=10, seed=0).ask(pool)
     ballot = Ballot(num_queries=10, num_classes=2)
