@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.checkpoint import BOUND, MANIFEST
+from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
@@ -94,10 +94,12 @@ def check_run(
 
 def begun_with(folder: Path) -> int | str | None:
     """The number of queries of a run in this folder that has released something; None where none has."""
-    if not (folder / BOUND).exists() or not (folder / MANIFEST).exists():
+    if not folder.is_dir() or not any(RELEASED.fullmatch(path.name) for path in folder.iterdir()):
         return None
-    told: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["facts"]
-    found = told.get("num_queries")
+    try:
+        found = json.loads((folder / MANIFEST).read_text())["facts"]["num_queries"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # whoever opens the folder will say what is wrong with it
     return found if isinstance(found, int | str) else None
 
 

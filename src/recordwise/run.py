@@ -24,6 +24,7 @@ from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.preflight import begun_with, check_run
 from recordwise.progress import Progress
+from recordwise.published import save
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
 from recordwise.run_settings import AUTO
@@ -47,7 +48,7 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
 
     It is checked first, as far as what is public shows; a run whose budget would go on noise stops there, with why.
 
-    The job's folder then holds `student.joblib`, `labels.csv` (one line per pool sample), `summary.json` and
+    The job's folder then holds `student.npz`, `labels.csv` (one line per pool sample), `summary.json` and
     `report.html`: all of it public once the run's guarantee is accepted.
 
     Args:
@@ -128,11 +129,7 @@ def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
     """Put what a run made into its folder."""
-    import joblib
-
-    model = io.BytesIO()
-    joblib.dump(distiller.published(), model)
-    write_whole(folder / "student.joblib", model.getvalue())
+    save(distiller, folder)
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["sample", "label", "confidence"])

@@ -26,7 +26,7 @@ from sklearn.cluster import AgglomerativeClustering
 from recordwise.arrays import Ints
 from recordwise.labels.purity import softmax
 from recordwise.nearest import Metric, nearest_queries
-from recordwise.queries.kmeans import kmeans
+from recordwise.nearest.kmeans import kmeans
 from recordwise.randomness import seeded
 
 Doubles = NDArray[np.float64]
