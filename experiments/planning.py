@@ -215,7 +215,8 @@ def summaries(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 means.append((float(np.mean(off)), float(np.mean([row["label_accuracy_off"] for row in some]))))
                 yield _summary(data, knowing, len(some), *means[-1], float(np.mean(inside)))
         if means:
-            yield _summary("mean over sets", knowing, len(means), *np.mean(means, axis=0).tolist(), None)
+            off_mean, labels_mean = (float(one) for one in np.mean(means, axis=0))
+            yield _summary("mean over sets", knowing, len(means), off_mean, labels_mean, None)
 
 
 def _summary(data: str, knowing: str, count: int, off: float, labels: float, inside: float | None) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     if job.test is not None:
         test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
-    num_queries = job.method.num_queries
+    num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)
     if begun is None:
         num_queries = _checked(job, public, len(samples), progress, go_on=go_on)

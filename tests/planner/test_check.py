@@ -11,7 +11,7 @@ from tests.planner.worlds import blobs
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.planner import Expected, Plan, Prediction, check, look
-from recordwise.planner.check import Checked, structure
+from recordwise.planner.checking import Checked, structure
 from recordwise.randomness import seeded
 
 ROWS = 60

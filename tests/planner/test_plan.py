@@ -13,7 +13,7 @@ from tests.planner.worlds import World, blobs
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import Outlook, look, plan, predict, recommend_queries, rough_plan
-from recordwise.planner.plan import _candidates, _growing
+from recordwise.planner.planning import _candidates, _growing
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.terms import Terms
 

@@ -1,8 +1,8 @@
 """What a budget buys, before any of it is spent."""
 
-from recordwise.planner.check import Checked, Finding, check
+from recordwise.planner.checking import Checked, Finding, check
 from recordwise.planner.outlook import Outlook, look
-from recordwise.planner.plan import Expected, Plan, Prediction, plan, predict, recommend_queries
+from recordwise.planner.planning import Expected, Plan, Prediction, plan, predict, recommend_queries
 from recordwise.planner.rough import RoughPlan, rough_plan
 
 __all__ = [

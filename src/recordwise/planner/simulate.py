@@ -129,7 +129,7 @@ def simulate(sketch: Sketch, task: Task, design: Design, num_records: int, seed:
         # Records have one label each here, whatever the ballot allows.
         released = replace(released, ballot=replace(released.ballot, labels_per_record=1))
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
-    taught = teach(rounds, sketch.student_view, design)
+    taught = teach(rounds, sketch.pool, sketch.student_view, design)
     guessed = class_probabilities(taught.student, sketch.student_view, task.probabilities.shape[1]).argmax(axis=1)
     labelled = taught.labels != ABSTAIN
     return Outcome(

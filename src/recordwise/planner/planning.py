@@ -315,8 +315,10 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
 
 
 def _past_the_best(tried: Sequence[Prediction]) -> bool:
+    """Whether the last sizes were clearly worse, or several of them no better."""
     right = [one.student_accuracy.mean for one in tried]
-    return len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
+    worse = len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
+    return worse or right.index(max(right)) < len(right) - 1 - PATIENCE
 
 
 def _best(tried: Sequence[Prediction]) -> Prediction:

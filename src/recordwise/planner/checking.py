@@ -18,7 +18,7 @@ from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
 from recordwise.errors import InvalidInput
 from recordwise.planner.outlook import Outlook
-from recordwise.planner.plan import Plan, Prediction
+from recordwise.planner.planning import Plan, Prediction
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 
