@@ -163,14 +163,14 @@ def predictions(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[st
                 "knowing": knowing,
                 "s": s,
                 "epsilon": epsilon,
-                "accuracy_predicted": student.mean,
-                "accuracy_low": student.low,
-                "accuracy_high": student.high,
-                "accuracy_measured": truth["student"],
-                "accuracy_off": round(abs(student.mean - float(np.mean(truth["student"]))), 4),
-                "label_accuracy_predicted": labels.mean,
-                "label_accuracy_measured": truth["labels"],
-                "label_accuracy_off": round(abs(labels.mean - float(np.mean(truth["labels"]))), 4),
+                "predicted_accuracy": student.mean,
+                "low_accuracy": student.low,
+                "high_accuracy": student.high,
+                "measured_accuracy": truth["student"],
+                "off_accuracy": round(abs(student.mean - float(np.mean(truth["student"]))), 4),
+                "predicted_label_accuracy": labels.mean,
+                "measured_label_accuracy": truth["labels"],
+                "off_label_accuracy": round(abs(labels.mean - float(np.mean(truth["labels"]))), 4),
                 "cpu_seconds": round(seconds, 1),
             }
 
@@ -192,10 +192,10 @@ def sweeps(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[str, An
                 "knowing": knowing,
                 "epsilon": epsilon,
                 "recommended": chosen,
-                "accuracy_recommended": right[chosen],
+                "recommended_accuracy": right[chosen],
                 "best": best,
-                "accuracy_best": right[best],
-                "accuracy_below_best": round(right[best] - right[chosen], 4),
+                "best_accuracy": right[best],
+                "below_best_accuracy": round(right[best] - right[chosen], 4),
                 "tried": " ".join(f"{s}: {100 * accuracy:.1f}" for s, accuracy in right.items()),
                 "cpu_seconds": round(seconds, 1),
             }
@@ -208,11 +208,11 @@ def summaries(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for data in PREDICTED:
             some = [row for row in rows if (row["kind"], row["knowing"], row["data"]) == ("prediction", knowing, data)]
             if some:
-                off = [row["accuracy_off"] for row in some]
+                off = [row["off_accuracy"] for row in some]
                 inside = [
-                    row["accuracy_low"] <= np.mean(row["accuracy_measured"]) <= row["accuracy_high"] for row in some
+                    row["low_accuracy"] <= np.mean(row["measured_accuracy"]) <= row["high_accuracy"] for row in some
                 ]
-                means.append((float(np.mean(off)), float(np.mean([row["label_accuracy_off"] for row in some]))))
+                means.append((float(np.mean(off)), float(np.mean([row["off_label_accuracy"] for row in some]))))
                 yield _summary(data, knowing, len(some), *means[-1], float(np.mean(inside)))
         if means:
             off_mean, labels_mean = (float(one) for one in np.mean(means, axis=0))
@@ -221,8 +221,8 @@ def summaries(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _summary(data: str, knowing: str, count: int, off: float, labels: float, inside: float | None) -> dict[str, Any]:
     found = {"data": data, "kind": "summary", "knowing": knowing, "settings": count}
-    measured = {"accuracy_off": round(off, 4), "label_accuracy_off": round(labels, 4)}
-    return {**found, **measured, **({} if inside is None else {"accuracy_inside_interval": round(inside, 2)})}
+    measured = {"off_accuracy": round(off, 4), "off_label_accuracy": round(labels, 4)}
+    return {**found, **measured, **({} if inside is None else {"inside_interval": round(inside, 2)})}
 
 
 def main() -> None:

@@ -27,7 +27,8 @@ WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, end
 MARGIN = 0.005  # by which more votes per record must be better
 SEARCHED = (1, 3)  # the tasks, from hard to easy, in which numbers of queries are compared where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
-SPREAD = 0.1  # beyond either end of an interval: it holds the other four fifths
+SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
+BEYOND = 0.01  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
 
 _RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
 
@@ -43,7 +44,8 @@ class Expected:
     @classmethod
     def of(cls, values: Sequence[float]) -> Expected:
         low, high = np.quantile(values, [SPREAD, 1 - SPREAD])
-        return cls(round(float(np.mean(values)), 4), round(float(low), 4), round(float(high), 4))
+        ends = max(0.0, float(low) - BEYOND), min(1.0, float(high) + BEYOND)
+        return cls(round(float(np.mean(values)), 4), round(ends[0], 4), round(ends[1], 4))
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.1f} % ({100 * self.low:.0f}-{100 * self.high:.0f})"
