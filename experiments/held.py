@@ -149,7 +149,7 @@ def release(features: Features, plan: Plan, path: Path) -> None:
         if isinstance(released, Tally):
             asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
             learnt = learn_from_counts(pool, [asked])
-            first, said = learnt.probabilities, learnt.student.predict_proba(test)
+            first, said = learnt.probabilities.astype(np.float64), learnt.student.predict_proba(test)
             kept[f"{run.name}/estimate"] = released.estimate
         else:
             labels = decode(released, sizes=queries.sizes, graph=graph, num_records=len(votes)).hard[queries.owner]

@@ -35,7 +35,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
-from recordwise.students import Asked, Learnt, class_probabilities, reads_counts, student_from, try_student
+from recordwise.students import Asked, Held, Learnt, class_probabilities, reads_counts, student_from, try_student
 from recordwise.students import teach as teach_student
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
@@ -141,7 +141,7 @@ def distil(
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
         on_round(rounds[-1])
     with progress.step("teach", 1):
-        taught = teach(rounds, material, design)
+        taught = teach(rounds, material, pool, design)
     return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
 
 
@@ -157,7 +157,7 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
             seed=design.seed,
         )
     first = rounds[0].queries
-    unsure = class_probabilities(teach(rounds, material, design).student, material, ballot.num_classes)
+    unsure = class_probabilities(teach(rounds, material, pool, design).student, material, ballot.num_classes)
     again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
     return replace(again.ask(pool, unsure), max_distance=first.max_distance)
 
@@ -205,18 +205,23 @@ def label(released: Release, queries: Queries, graph: NDArray[np.float64], desig
     return found.abstain_below(design.decoder.min_confidence)
 
 
-def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
+def teach(rounds: Sequence[Round], material: Samples, pool: NDArray[np.float32], design: Design) -> Taught:
     """Step 7: a student of the pool, from the releases' counts where it reads them, else from the queries' labels."""
     student = design.new_student()
     if not reads_counts(student):
         return _teach_labels(student, rounds, material, design)
     if not all(one.release.has_counts for one in rounds):
-        return _teach_labels(student_from(WITHOUT_COUNTS, seed=design.seed), rounds, material, design)
+        plain = student_from(WITHOUT_COUNTS, seed=design.seed)
+        if not isinstance(student, Held):
+            return _teach_labels(plain, rounds, material, design)
+        taught = _teach_labels(plain, rounds, pool, design)
+        first = class_probabilities(taught.student, pool, design.ballot.num_classes)
+        return replace(taught, student=student.network(material, first, [], pool))
     asked = [
         Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
         for one in rounds
     ]
-    learnt = student.learn(material, asked)
+    learnt = student.learn(material, asked, pool)
     probabilities = np.asarray(learnt.probabilities, dtype=np.float64)
     confidence = probabilities.max(axis=1)
     return Taught(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class Learnt:
       weights: How much of the decoder's and of the table's student went in.
     """
 
-    student: TableStudent
+    student: Any
     probabilities: Singles
     turnout: tuple[Turnout, ...]
     contrast: tuple[Contrast, ...]

@@ -33,7 +33,13 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
         if kind_of(pool) not in (Kind.VECTORS, Kind.IMAGES):
             raise InvalidInput("student 'counts' learns from numbers: student.input must be 'vectors' here")
 
-    def learn(self, pool: Samples, asked: Sequence[Asked]) -> Learnt:
+    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
+        """The student, taught.
+
+        Args:
+          pool: Its own input.
+          vectors: What the encoder makes of the pool, for those that need it besides.
+        """
         return learn_from_counts(pool, asked, hidden=self.hidden, class_weight=self.class_weight, seed=self.seed)
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recordwise.data.samples import Kind, Samples, kind_of
+from recordwise.encoders.vectors import flat
 from recordwise.errors import InvalidInput, whole
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import FromCounts
+
+if TYPE_CHECKING:
+    from recordwise.vision.held import CountsNetwork
 
 
 class Held(FromCounts):
     """A ResNet-18 that imitates the encoder's features of the pool, then learns the pool while held to the counts.
 
-    It sees the images themselves (`student_input="samples"`); the encoder's vectors are where its first answers come
-    from, by `learn_from_counts`.
+    It sees the images themselves (its input is "samples"). Its first answers are those of the student from counts, on
+    the encoder's vectors.
 
     Args:
       epochs: Passes over the pool.
@@ -27,9 +32,10 @@ class Held(FromCounts):
       mirror: Images may be mirrored left and right. Never for digits.
       batch: Images per step.
       device: Where it runs: "cpu", "cuda".
+      compile: Fuse the network's kernels first; worth its minute on a GPU.
       checkpoint: A folder in which a killed run finds what it needs to go on; None keeps nothing.
-      progress: Called with each epoch's number and the share of images whose label counted.
-      class_weight, seed: As of the student from counts.
+      progress: Called with the number of each epoch of the second part and the share of images whose label counted.
+      seed: Of its first weights, batches and views.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class Held(FromCounts):
         mirror: bool = True,
         batch: int = 448,
         device: str = "cpu",
+        compile: bool = False,
         checkpoint: str | Path | None = None,
         progress: Callable[[int, float], None] | None = None,
         seed: int = 0,
@@ -51,6 +58,7 @@ class Held(FromCounts):
         self.mirror = mirror
         self.batch = batch
         self.device = device
+        self.compile = compile
         self.checkpoint = checkpoint
         self.progress = progress
 
@@ -58,15 +66,53 @@ class Held(FromCounts):
         """Refuse samples and settings that it cannot learn from, before anything is paid."""
         whole(epochs=self.epochs, imitate_epochs=self.imitate_epochs, width=self.width, batch=self.batch)
         if kind_of(pool) is not Kind.IMAGES or np.asarray(pool[:1]).dtype != np.uint8:
-            raise InvalidInput("student 'held' learns from images of bytes: student_input must be 'samples' here")
-        from recordwise.vision.steps import Compute  # says which extra is needed, and which devices there are
+            raise InvalidInput("student 'held' learns from images of bytes: student.input must be 'samples' here")
+        from recordwise.vision.steps import Compute
 
-        Compute(device=self.device)
+        Compute(device=self.device)  # says which devices there are
 
-    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples | None = None) -> Learnt:
-        from recordwise.vision.student import held_network  # it needs PyTorch
+    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
+        learnt = learn_from_counts(vectors, asked, seed=self.seed)
+        return replace(learnt, student=self.network(pool, learnt.probabilities, asked, vectors))
 
-        images = np.asarray(pool)
-        learnt = learn_from_counts(images if vectors is None else vectors, asked, seed=self.seed)
-        student = held_network(images, images if vectors is None else vectors, asked, learnt.probabilities, self)
-        return replace(learnt, student=student)
+    def network(self, pool: Samples, first: Any, asked: Sequence[Asked], vectors: Samples) -> CountsNetwork:
+        """The network, taught; without any release where only first answers are known.
+
+        Args:
+          first: (n, C) probabilities to begin with.
+          vectors: What the encoder makes of the pool.
+        """
+        from recordwise.extras.torch import torch
+
+        from recordwise.vision.held import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
+        from recordwise.vision.imitate import PHOTO_VIEW, Imitate, imitate
+        from recordwise.vision.resnet import Classifier, ResNet
+        from recordwise.vision.self_supervised import channel_statistics
+        from recordwise.vision.steps import Compute, fresh_weights
+        from recordwise.vision.training import silent
+
+        compute = Compute(device=self.device, compile=self.compile)
+        images = compute.images(np.asarray(pool))
+        mean, deviation = channel_statistics(images)
+        flip = 0.5 if self.mirror else 0.0
+        kept = None if self.checkpoint is None else Path(self.checkpoint)
+        seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
+        view = replace(PHOTO_VIEW, flip=flip)
+        with fresh_weights(self.seed):
+            body = ResNet(mean=mean, deviation=deviation, width=self.width)
+            head = Classifier(body, body.dim, first.shape[1]).head
+        imitated = imitate(
+            body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
+            seed=self.seed, compute=compute, checkpoint=kept and kept / "imitate.pt",
+        )  # fmt: skip
+        network = Classifier(imitated, body.dim, first.shape[1])
+        network.head.load_state_dict(head.state_dict())
+        settings = HeldToCounts(
+            epochs=self.epochs, batch=self.batch, labelled_batch=max(1, self.batch // 7), mirror=self.mirror,
+            strong=replace(STRONG_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
+        )  # fmt: skip
+        student = CountsNetwork(
+            network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",
+            progress=self.progress or silent,
+        )  # fmt: skip
+        return student.fit(np.asarray(pool), asked, first=first)

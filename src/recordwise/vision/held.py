@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.data.samples import Samples
-from recordwise.errors import InvalidInput, probability, shown, whole
+from recordwise.errors import InvalidInput, probability, whole
 from recordwise.randomness import seeded
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
 from recordwise.students.table import Table, mean_over, moved_to
@@ -127,7 +127,9 @@ def hold_to_counts(
     check_images(images)
     check_rows(images, dims=2, first=first)
     if not bool(((first >= 0) & (first <= 1)).all()):
-        raise InvalidInput(f"first must be probabilities, got {shown(first)}")
+        raise InvalidInput(
+            f"first must be probabilities, got numbers from {float(first.min())} to {float(first.max())}"
+        )
     for table in tables:
         if table.mean.shape[1] != len(images) or table.cells.shape[1] != first.shape[1]:
             raise InvalidInput(
