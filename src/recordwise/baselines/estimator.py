@@ -1,0 +1,255 @@
+"""What all alternatives share: read records one by one, pay, release once, and go on from the release alone.
+
+A method of this folder differs from another in two functions: `release`, the only one that sees records, and `learn`,
+which sees what was released and what is public. Whatever `fit` leaves behind comes from `learn`.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from recordwise.data import Samples, Schema
+from recordwise.encoders import encode, encode_public, encoder_from, how_encoded
+from recordwise.errors import InvalidInput, positive, probability, whole
+from recordwise.fits import count_fit
+from recordwise.privacy.events import Approximate, Event, Pure
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Unit, exact, one_of
+from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.records import as_labels, check_labels, public_classes, read_labels
+from recordwise.votes import NOBODY
+
+Released = dict[str, NDArray[Any]]
+Vectors = NDArray[np.float32]
+Places = NDArray[np.int64]
+PAYS = ("ledger", "budget", "budget_epsilon", "budget_delta", "key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a reader must know to compare a method's epsilon with another's.
+
+    Attributes:
+      protects: What one unit of protection is.
+      public: What the method needs besides records.
+      rounds: Of communication with whoever holds the records.
+      data_dependent: Whether an epsilon in use for this method depends on the records.
+      elsewhere: What is left of it under distributed, shuffle and local trust.
+    """
+
+    protects: str
+    public: str
+    rounds: str
+    data_dependent: str
+    elsewhere: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Private:
+    """Records as a method sees them: those that could be read, encoded and labelled. Never leaves `release`.
+
+    Attributes:
+      count: The public number of records: how many there are under replace-one, what is expected under add-remove.
+    """
+
+    vectors: Vectors
+    labels: Places
+    count: int
+
+    def __repr__(self) -> str:
+        return "Private()"
+
+
+@dataclass(eq=False, repr=False)
+class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is not typed
+    """A private classifier that is trained otherwise than `PrivateDistiller`, with the same shape.
+
+    Args:
+      epsilon: With `delta`, what the whole fit may cost one record.
+      delta: Zero is for methods with pure differential privacy alone.
+      neighbours: "replace" (one record by another) or "add-remove".
+      classes: The public list of classes; None reads it off `y`.
+      encoder: As `PrivateDistiller` takes it; it is fitted on the pool. Without a pool vectors stay as they are.
+      expected_records: A public guess of the number of records, needed under add-remove, where their number is private.
+      account: Who pays: {"ledger": path or URL, "budget": name, "budget_epsilon": …, "budget_delta": …}. The same
+        "key" gives the same release again, free. None keeps no account beyond this fit.
+      random_state: Seeds students and first weights, never noise or sampling.
+
+    Attributes:
+      guarantee_: What the fit promises any one record.
+      released_: All that came of the records.
+    """
+
+    name: ClassVar[str] = ""
+    facts: ClassVar[Facts]
+    needs_pool: ClassVar[bool] = False
+    may_be_pure: ClassVar[bool] = False
+
+    epsilon: float = 1.0
+    _: Any = field(init=False, default=None)  # what follows is given by name
+    delta: float = field(default=1e-5, kw_only=True)
+    neighbours: str = field(default="replace", kw_only=True)
+    classes: ArrayLike | None = field(default=None, kw_only=True)
+    encoder: Any = field(default="auto", kw_only=True)
+    expected_records: int | None = field(default=None, kw_only=True)
+    account: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    random_state: int = field(default=0, kw_only=True)
+
+    # What a method says
+
+    @abstractmethod
+    def release(self, private: Private, pool: Vectors | None, noise: Noise) -> Released:
+        """Arrays that are (epsilon, delta)-DP as `guarantee_` says, whatever is done with them."""
+
+    @abstractmethod
+    def learn(self, released: Released, pool: Vectors | None) -> None:
+        """A classifier from what was released; leaves what `probabilities` needs."""
+
+    @abstractmethod
+    def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
+        """(n, C) of encoded samples."""
+
+    def check(self, num_records: int, dim: int, num_classes: int) -> None:
+        """Refuse public settings that cannot work, before anything is spent."""
+
+    # What all do
+
+    def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples | None = None, noise: Noise | None = None) -> Self:
+        """Train on the private records (X, y); the pool is public and needs no labels.
+
+        Args:
+          noise: Where noise and sampling come from; None is the operating system. Seeded, nothing is private.
+        """
+        source = SystemNoise() if noise is None else noise
+        relation = self._relation
+        self._refuse_mistakes(relation)
+        if X_public is None and self.needs_pool:
+            raise InvalidInput(f"{self.name} labels a public pool: pass X_public")
+        self.schema_ = Schema.of(X if X_public is None else X_public)
+        self.schema_.check_form(X)
+        self.encoder_ = self.manner_ = None
+        pool = None
+        if X_public is not None:
+            samples = self.schema_.pool(X_public, "X_public")
+            self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
+            self.manner_ = how_encoded(self.encoder_, samples)
+            pool = encode_public(self.encoder_, samples, manner=self.manner_)
+        y = as_labels(y, len(X))
+        self.classes_ = public_classes(y, classes=self.classes, labels_per_record=1)
+        check_labels(y, len(self.classes_), 1)
+        private = self._read(X, y, relation, None if pool is None else pool.shape[1])
+        self.check(private.count, private.vectors.shape[1], len(self.classes_))
+        self.guarantee_ = self._guarantee(relation, private=source.private)
+        if self.account is None and source.private:
+            count_fit(X, self.guarantee_)
+        self.released_ = unpack(self._pay(lambda: pack(self.release(private, pool, source))))
+        self.learn(self.released_, pool)
+        return self
+
+    def predict_proba(self, X: Samples) -> NDArray[np.float64]:
+        """(n, C) in the order of `classes_`."""
+        check_is_fitted(self, "released_")
+        return self.probabilities(self._public_vectors(X))
+
+    def predict(self, X: Samples) -> NDArray[Any]:
+        chosen: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return chosen
+
+    @property
+    def event(self) -> Event:
+        """What a ledger is charged."""
+        epsilon, delta = exact(self.epsilon, "epsilon"), self._delta()
+        return Pure(epsilon) if delta == 0 else Approximate(epsilon, delta)
+
+    @property
+    def _relation(self) -> Neighbours:
+        return one_of(Neighbours, neighbours=self.neighbours)
+
+    def _delta(self) -> Fraction:
+        return exact(self.delta, "delta")
+
+    def _guarantee(self, relation: Neighbours, *, private: bool) -> Guarantee:
+        return Guarantee(
+            epsilon=exact(self.epsilon, "epsilon"),
+            delta=self._delta(),
+            neighbours=relation,
+            unit=Unit.RECORD,
+            private=private,
+        )
+
+    def _refuse_mistakes(self, relation: Neighbours) -> None:
+        positive(epsilon=self.epsilon)
+        if self.delta or not self.may_be_pure:
+            probability(delta=self.delta)
+        if self.expected_records is not None:
+            whole(expected_records=self.expected_records)
+        elif relation is Neighbours.ADD_REMOVE:
+            raise InvalidInput(f"{self.name} needs expected_records under add-remove, where their number is private")
+        unknown = sorted(set(self.account or {}) - set(PAYS))
+        if unknown:
+            raise InvalidInput(f"account takes {', '.join(PAYS)}, got {unknown[0]!r}")
+
+    def _read(self, X: Samples, y: Any, relation: Neighbours, dim: int | None) -> Private:
+        """Each record by itself, as the public schema and encoder read it; one that cannot be read takes no part."""
+        read = self.schema_.read(X)
+        if self.encoder_ is None:
+            vectors = np.asarray(read.samples, dtype=np.float32).reshape(len(X), -1)
+        else:
+            vectors = encode(self.encoder_, read.samples, manner=self.manner_, dim=dim)
+        numbers, _ = read_labels(y, self.classes_, 1)
+        usable = read.readable & np.isfinite(vectors).all(axis=1) & (numbers[:, 0] != NOBODY)
+        count = len(X) if relation is Neighbours.REPLACE else int(self.expected_records or 1)
+        return Private(vectors=vectors[usable], labels=numbers[usable, 0].astype(np.int64), count=count)
+
+    def _public_vectors(self, X: Samples) -> Vectors:
+        samples = self.schema_.pool(X, "X")
+        if self.encoder_ is None:
+            return np.asarray(samples, dtype=np.float32).reshape(len(samples), -1)
+        return encode_public(self.encoder_, samples, manner=self.manner_)
+
+    def _pay(self, produce: Any) -> bytes:
+        given = dict(self.account or {})
+        if given.get("ledger") is None:
+            return bytes(produce())
+        budget = given.get("budget", "default")
+        opens = given.get("budget_epsilon")
+        ledger = Ledger.open(given["ledger"], create=opens is not None)
+        if opens is not None:
+            ledger.open_budget(
+                budget,
+                epsilon=exact(opens, "budget_epsilon"),
+                delta=exact(given.get("budget_delta", 0), "budget_delta"),
+                neighbours=self.guarantee_.neighbours,
+            )
+        key = given.get("key") or f"{uuid.uuid4()}/{self.name}"
+        return ledger.release(budget, key, self.event, self.guarantee_, produce, self.name)
+
+
+def pack(released: Released) -> bytes:
+    """Arrays as bytes for a ledger."""
+    held = io.BytesIO()
+    np.savez_compressed(held, **released)  # type: ignore[arg-type]  # numpy's stub knows no such mapping
+    return held.getvalue()
+
+
+def unpack(content: bytes) -> Released:
+    """What `pack` packed."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        return {name: held[name] for name in held.files}
+
+
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows that sum to one."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
