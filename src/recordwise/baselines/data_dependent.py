@@ -5,6 +5,10 @@ case. That figure depends on the votes, so printing it would tell about them. `s
 in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007; PATE 2018, appendix C), and its own cost is
 part of what it states.
 
+Read the result as PATE defines it: it bounds the divergence of this data set's outcomes from those of its neighbours,
+not the reverse, and says nothing about other data sets. The worst case holds for all, in both directions; it is what a
+ledger is charged.
+
 Everything is written in one number per query. Let x be such that m - 1 wrong classes, all equally far behind, would
 beat the winner with the same union bound: q = (m - 1)·Φ(-x). Among votes with this q the equal gaps change fastest, so
 one moved vote changes x by at most √2/σ (PATE 2018, section C.1), and the bound on the divergence falls in x.

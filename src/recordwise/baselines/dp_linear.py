@@ -63,9 +63,11 @@ class DPLinear(Rival):
         # A record of length one adds one vector of that length, and without a pool a matrix of length one, too.
         return 2**0.5 if self.second_moments_ else 1.0
 
-    def release(self, private: Private, pool: Vectors | None, noise: Noise) -> Released:
-        scale = PublicScale.of(pool, private.vectors.shape[1], whiten=self.whiten)
-        x = scale(private.vectors)
+    def prepare(self, pool: Vectors | None, dim: int) -> None:
+        self.scale_ = PublicScale.of(pool, dim, whiten=self.whiten)
+
+    def release(self, private: Private, noise: Noise) -> Released:
+        x = self.scale_(private.vectors)
         x *= shorten(np.linalg.norm(x, axis=1), 1.0)[:, None]
         one_hot = np.eye(len(self.classes_))[private.labels]
         settings = {"noise_multiplier": self.noise_multiplier_, "clip": self._clip, "noise": noise}
@@ -76,7 +78,6 @@ class DPLinear(Rival):
 
     def learn(self, released: Released, pool: Vectors | None) -> None:
         sums = released["sums"]
-        self.scale_ = PublicScale.of(pool, len(sums) - 1, whiten=self.whiten)
         error = self.noise_multiplier_ * self._clip / self._count  # of a cell of the class sums' mean
         # Records and pool are samples, so the sums would not fit the pool quite, even without noise.
         drawn = 1 / self._count + (0 if pool is None else 1 / len(pool))

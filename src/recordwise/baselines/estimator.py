@@ -1,7 +1,7 @@
 """What all alternatives share: read records one by one, pay, release once, and go on from the release alone.
 
-A method of this folder differs from another in two functions: `release`, the only one that sees records, and `learn`,
-which sees what was released and what is public. Whatever `fit` leaves behind comes from `learn`.
+A method of this folder differs from another in three functions: `prepare`, which sees the pool, `release`, the only one
+that sees records, and `learn`, which sees what was released and what is public. Whatever `fit` leaves behind comes from `learn`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,11 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
     # What a method says
 
     @abstractmethod
-    def release(self, private: Private, pool: Vectors | None, noise: Noise) -> Released:
+    def prepare(self, pool: Vectors | None, dim: int) -> None:
+        """All that is made of the public pool alone."""
+
+    @abstractmethod
+    def release(self, private: Private, noise: Noise) -> Released:
         """Arrays that are (epsilon, delta)-DP as `guarantee_` says, whatever is done with them."""
 
     @abstractmethod
@@ -150,10 +154,11 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         check_labels(y, len(self.classes_), 1)
         private = self._read(X, y, relation, None if pool is None else pool.shape[1])
         self.check(private.count, private.vectors.shape[1], len(self.classes_))
+        self.prepare(pool, private.vectors.shape[1])
         self.guarantee_ = self._guarantee(relation, private=source.private)
         if self.account is None and source.private:
             count_fit(X, self.guarantee_)
-        self.released_ = unpack(self._pay(lambda: pack(self.release(private, pool, source))))
+        self.released_ = unpack(self._pay(lambda: pack(self.release(private, source))))
         self.learn(self.released_, pool)
         return self
 

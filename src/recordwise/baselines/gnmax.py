@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from recordwise.baselines.data_dependent import SMOOTH, Sanitised, noisy_max_history, sanitise, sanitising_rdp
 from recordwise.baselines.estimator import Facts, Private, Released, Vectors
 from recordwise.baselines.labeller import Labeller, noisy_max
-from recordwise.baselines.teachers import teacher_votes
+from recordwise.baselines.public_scale import PublicScale
+from recordwise.baselines.teachers import WHITEN, teacher_votes
 from recordwise.errors import InvalidInput, OutOfRegime, positive, whole
 from recordwise.privacy.accountant import calibrate
 from recordwise.privacy.events import Approximate, DiscreteGaussianTally, Event
@@ -103,14 +104,22 @@ class GNMax(Labeller):
             return Approximate(exact(self.epsilon, "epsilon"), self._delta())
         return self._events(self.sigma2_)[0]
 
-    def votes(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> NDArray[np.int64]:
+    def look(self, pool: Vectors) -> None:
+        self.scale_of_teachers_ = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
+
+    def votes(self, private: Private, noise: Noise) -> NDArray[np.int64]:
         """(s, C) counts. Private."""
         return teacher_votes(
-            private, queries, pool, teachers=self.teachers, num_classes=len(self.classes_), noise=noise
+            private,
+            self.asked_.vectors,
+            self.scale_of_teachers_,
+            teachers=self.teachers,
+            num_classes=len(self.classes_),
+            noise=noise,
         )
 
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
-        votes = self.votes(private, queries, pool, noise)
+    def answer(self, private: Private, noise: Noise) -> Released:
+        votes = self.votes(private, noise)
         labels = noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)
         needed = None
         if self.threshold is not None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recordwise.baselines.estimator import Facts, Private, Released, Vectors
 from recordwise.baselines.exact_neighbours import Grid
@@ -69,10 +68,13 @@ class IndKNN(Labeller):
     def event(self) -> Event:
         return DiscreteGaussianTally(self.sigma2_, self.cells_)
 
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
-        grid = Grid.of(pool)
-        radius = np.quantile(grid.squared_distances(pool, queries), self.reach / len(queries), axis=1)
-        near = grid.squared_distances(private.vectors, queries) <= radius[:, None]
+    def look(self, pool: Vectors) -> None:
+        self.grid_ = Grid.of(pool)
+        distances = self.grid_.squared_distances(pool, self.asked_.vectors)
+        self.radius_ = np.quantile(distances, self.reach / self.num_queries_, axis=1)
+
+    def answer(self, private: Private, noise: Noise) -> Released:
+        near = self.grid_.squared_distances(private.vectors, self.asked_.vectors) <= self.radius_[:, None]
         near &= near.cumsum(axis=0) <= self.allowance  # who has spent the allowance is out
         votes = np.rint(near @ np.eye(len(self.classes_))[private.labels]).astype(np.int64)
         return {"labels": noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -62,7 +63,7 @@ class KNN(Labeller):
             self.k_ = int(self.neighbours_asked)
         self.sigma2_ = self.calibrated()
 
-    def calibrated(self) -> object:
+    def calibrated(self) -> Fraction:
         """The noise that the budget asks for."""
         return calibrate(
             lambda sigma2: [DiscreteGaussianTally(sigma2, 2 * self.num_queries_)],
@@ -72,12 +73,15 @@ class KNN(Labeller):
 
     @property
     def event(self) -> Event:
-        return DiscreteGaussianTally(self.sigma2_, 2 * self.num_queries_)  # type: ignore[arg-type]
+        return DiscreteGaussianTally(self.sigma2_, 2 * self.num_queries_)
 
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
-        distances = Grid.of(pool).squared_distances(private.vectors, queries)
+    def look(self, pool: Vectors) -> None:
+        self.grid_ = Grid.of(pool)
+
+    def answer(self, private: Private, noise: Noise) -> Released:
+        distances = self.grid_.squared_distances(private.vectors, self.asked_.vectors)
         votes = np.array([self.votes_of(row, private.labels, noise) for row in distances])
-        return {"labels": noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)}  # type: ignore[arg-type]
+        return {"labels": noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)}
 
     def votes_of(self, distances: NDArray[np.float64], labels: Places, noise: Noise) -> NDArray[np.int64]:
         """(C,) the nearest records' labels, counted. Private."""

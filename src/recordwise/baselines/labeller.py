@@ -13,7 +13,7 @@ from recordwise.baselines.estimator import Private, Released, Rival, Vectors
 from recordwise.errors import InvalidInput, whole
 from recordwise.nearest import Metric
 from recordwise.privacy.noise import Noise
-from recordwise.queries import KMeansQueries, Queries
+from recordwise.queries import KMeansQueries
 from recordwise.students import class_probabilities, student_from, teach
 from recordwise.votes import NOBODY
 
@@ -44,7 +44,7 @@ class Labeller(Rival):
         """How many queries can be asked before the noise drowns the votes."""
 
     @abstractmethod
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
+    def answer(self, private: Private, noise: Noise) -> Released:
         """At least `labels`: one per query, -1 for none."""
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
@@ -55,21 +55,24 @@ class Labeller(Rival):
             whole(num_queries=self.num_queries)
             self.num_queries_ = int(self.num_queries)
 
-    def ask(self, pool: Vectors) -> Queries:
-        """The queries: public, and the same for every method that asks as many with the same seed."""
+    def prepare(self, pool: Vectors | None, dim: int) -> None:
+        assert pool is not None
         if self.num_queries_ > len(pool):
             raise InvalidInput(f"num_queries must be <= the pool's {len(pool)} samples, got {self.num_queries_}")
-        return KMeansQueries(num_queries=self.num_queries_, seed=self.random_state, metric=Metric.EUCLIDEAN).ask(pool)
+        self.asked_ = KMeansQueries(
+            num_queries=self.num_queries_, seed=self.random_state, metric=Metric.EUCLIDEAN
+        ).ask(pool)
+        self.look(pool)
 
-    def release(self, private: Private, pool: Vectors | None, noise: Noise) -> Released:
-        assert pool is not None
-        self.asked_ = self.ask(pool)
-        return self.answer(private, self.asked_.vectors.astype(np.float64), pool, noise)
+    @abstractmethod
+    def look(self, pool: Vectors) -> None:
+        """What else is made of the pool."""
+
+    def release(self, private: Private, noise: Noise) -> Released:
+        return self.answer(private, noise)
 
     def learn(self, released: Released, pool: Vectors | None) -> None:
         assert pool is not None
-        if not hasattr(self, "asked_"):  # the release came from a ledger
-            self.asked_ = self.ask(pool)
         self.labels_ = released["labels"]
         owner = self.asked_.owner
         answered = (owner != NOBODY) & (self.labels_[owner] != NOBODY)

@@ -13,7 +13,8 @@ from recordwise.baselines.data_dependent import laplace_log_q, pure_rdp
 from recordwise.baselines.estimator import Facts, Private, Released, Vectors
 from recordwise.baselines.gnmax import GNMax
 from recordwise.baselines.labeller import Labeller, noisy_max
-from recordwise.baselines.teachers import teacher_votes
+from recordwise.baselines.public_scale import PublicScale
+from recordwise.baselines.teachers import WHITEN, teacher_votes
 from recordwise.errors import whole
 from recordwise.privacy.accountant import calibrate
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
@@ -57,9 +58,17 @@ class LNMax(Labeller):
     def event(self) -> Event:
         return self._event(self.scale_)
 
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
+    def look(self, pool: Vectors) -> None:
+        self.scale_of_teachers_ = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
+
+    def answer(self, private: Private, noise: Noise) -> Released:
         votes = teacher_votes(
-            private, queries, pool, teachers=self.teachers, num_classes=len(self.classes_), noise=noise
+            private,
+            self.asked_.vectors,
+            self.scale_of_teachers_,
+            teachers=self.teachers,
+            num_classes=len(self.classes_),
+            noise=noise,
         )
         return {"labels": noisy_max(votes, DiscreteLaplace(self.scale_), noise)}
 

@@ -86,9 +86,11 @@ class NoisySGD1(Rival):
         # Signal grows with the number of records, noise with 1/epsilon: 10 steps where they meet, 100 where it is easy.
         return int(np.clip(round(num_records * float(self.epsilon) / 200), 10, 100))
 
-    def release(self, private: Private, pool: Vectors | None, noise: Noise) -> Released:
-        scale = PublicScale.of(pool, private.vectors.shape[1], whiten=self.whiten)
-        inputs = scale(private.vectors)
+    def prepare(self, pool: Vectors | None, dim: int) -> None:
+        self.scale_ = PublicScale.of(pool, dim, whiten=self.whiten)
+
+    def release(self, private: Private, noise: Noise) -> Released:
+        inputs = self.scale_(private.vectors)
         weights = first_weights(inputs.shape[1] - 1, self.hidden_units, len(self.classes_), self.random_state)
         speed = [np.zeros_like(layer) for layer in weights]
         mean = [np.zeros_like(layer) for layer in weights]
@@ -109,7 +111,6 @@ class NoisySGD1(Rival):
 
     def learn(self, released: Released, pool: Vectors | None) -> None:
         self.weights_ = [released[f"layer_{number}"] for number in range(len(released))]
-        self.scale_ = PublicScale.of(pool, len(self.weights_[0]) - 1, whiten=self.whiten)
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
         return softmax(forward(self.weights_, self.scale_(vectors))[-1])

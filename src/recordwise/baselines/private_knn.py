@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Facts, Places, Private, Released, Vectors
-from recordwise.baselines.exact_neighbours import Grid, nearest
+from recordwise.baselines.estimator import Facts, Places, Private, Released
+from recordwise.baselines.exact_neighbours import nearest
 from recordwise.baselines.knn import KNN
 from recordwise.baselines.labeller import AUTO, noisy_max
 from recordwise.errors import InvalidInput, OutOfRegime
@@ -46,8 +46,8 @@ class PrivateKNN(KNN):
         elsewhere=KNN.facts.elsewhere,
     )
 
-    sample_rate: float = field(default=0.2, kw_only=True)
-    threshold: float | None = field(default=0.3, kw_only=True)
+    sample_rate: float = field(default=0.5, kw_only=True)
+    threshold: float | None = field(default=0.25, kw_only=True)
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         if not 0 < self.sample_rate < 1:
@@ -70,12 +70,12 @@ class PrivateKNN(KNN):
     def event(self) -> Event:
         return Approximate(exact(self.epsilon, "epsilon"), self._delta())
 
-    def answer(self, private: Private, queries: NDArray[np.float64], pool: Vectors, noise: Noise) -> Released:
-        distances = Grid.of(pool).squared_distances(private.vectors, queries)
+    def answer(self, private: Private, noise: Noise) -> Released:
+        distances = self.grid_.squared_distances(private.vectors, self.asked_.vectors)
         votes = np.array([self.votes_of(row, private.labels, noise) for row in distances])
-        labels = noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)  # type: ignore[arg-type]
+        labels = noisy_max(votes, DiscreteGaussian(self.sigma2_), noise)
         if self.threshold is not None:
-            screened = DiscreteGaussian(SCREENING**2 * self.sigma2_).sample(len(votes), noise)  # type: ignore[operator]
+            screened = DiscreteGaussian(SCREENING**2 * self.sigma2_).sample(len(votes), noise)
             labels = np.where(votes.max(axis=1) + screened >= self.threshold * self.k_, labels, NOBODY)
         return {"labels": labels}
 

@@ -16,7 +16,7 @@ SHRINK = 4.0  # records' worth of the grand mean in every class mean: a teacher 
 
 
 def teacher_votes(
-    private: Private, queries: NDArray[np.float64], pool: Vectors, *, teachers: int, num_classes: int, noise: Noise
+    private: Private, queries: Vectors, scale: PublicScale, *, teachers: int, num_classes: int, noise: Noise
 ) -> NDArray[np.int64]:
     """(s, C) how many teachers give each query each class. Private.
 
@@ -26,8 +26,7 @@ def teacher_votes(
         A teacher without records votes too, for the first class.
     """
     shard = uniform_below(teachers, len(private.labels), noise)
-    scale = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
-    vectors, asked = scale(private.vectors), scale(queries.astype(np.float32))
+    vectors, asked = scale(private.vectors), scale(queries)
     votes = np.zeros((len(queries), num_classes), dtype=np.int64)
     for teacher in range(teachers):
         mine = shard == teacher
