@@ -21,7 +21,7 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
-    {"extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"privacy", "checkpoint"},
     {"nearest"},
     {"votes"},
@@ -30,11 +30,13 @@ ORDER = [  # a room imports from rooms above it alone
     {"encoders", "queries", "device"},
     {"labels"},
     {"students"},
-    {"planner", "records", "account", "fits", "sklearn_steps"},
-    {"pipeline", "job", "baselines"},
+    {"planner", "records", "account", "sections", "fits", "sklearn_steps"},
+    {"design", "job", "baselines"},
+    {"pipeline"},
     {"distiller"},
     {"report", "audit"},
     {"run", "demo"},
+    {"compare"},
     {"federation"},
     {"cli"},
 ]
