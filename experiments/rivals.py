@@ -69,7 +69,7 @@ def measure(method: str, epsilon: float, parts: Parts, seed: int) -> dict[str, A
     shared: dict[str, Any] = {
         "epsilon": epsilon,
         "neighbours": "add-remove",
-        "expected_records": len(labels["private"]),
+        "records": {"expected": len(labels["private"])},
         "classes": np.unique(labels["private"]),
         "encoder": "scaler",
         "random_state": seed,
@@ -77,8 +77,8 @@ def measure(method: str, epsilon: float, parts: Parts, seed: int) -> dict[str, A
     started, noise = time.perf_counter(), SeededNoise(seed)
     with uncounted():
         if method == OURS:
-            model: Any = PrivateDistiller(**shared, noise=noise)
-            model.fit(vectors["private"], labels["private"], X_public=vectors["public"])
+            model: Any = PrivateDistiller(**shared)
+            model.fit(vectors["private"], labels["private"], X_public=vectors["public"], noise=noise)
             chosen = {"num_queries": len(model.rounds_[0].queries)}
         else:
             model = rival(method, **shared, delta=DELTA)

@@ -32,7 +32,7 @@ def made(count: int, *path: str) -> tuple[np.ndarray, np.ndarray]:
     return CENTRES[labels] + rng.normal(size=(count, 5)), labels
 
 
-POOL, _ = made(300, "pool")
+POOL, _ = made(600, "pool")
 X, Y = made(600, "records")
 TEST, TRUTH = made(200, "test")
 
@@ -48,7 +48,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def test_it_learns_what_is_easy(name: str) -> None:
     model = built(name).fit(X, Y, X_public=POOL)
-    assert model.score(TEST, TRUTH) > 0.85
+    assert model.score(TEST, TRUTH) > 0.8
     chances = model.predict_proba(TEST)
     assert chances.shape == (200, 3)
     np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-5)
@@ -73,7 +73,7 @@ def test_it_is_paid_once_and_given_again_for_free(name: str, tmp_path: Path) -> 
         "budget": "b",
         "budget_epsilon": 2.5,
         "budget_delta": 2e-5,
-        "key": "k",
+        "run_dir": tmp_path / "run",
     }
     first = built(name, 2.0, account=account).fit(X, Y, X_public=POOL)
     again = built(name, 2.0, account=account).fit(X, Y, X_public=POOL)
@@ -81,22 +81,22 @@ def test_it_is_paid_once_and_given_again_for_free(name: str, tmp_path: Path) -> 
     (entry,) = Ledger.open(tmp_path / "ledger.sqlite").history("b")
     assert entry.guarantee == first.guarantee_
     with pytest.raises(BudgetExceeded):
-        built(name, 2.0, account={**account, "key": "another"}).fit(X, Y, X_public=POOL)
+        built(name, 2.0, account={**account, "run_dir": tmp_path / "another"}).fit(X, Y, X_public=POOL)
 
 
 def test_a_record_that_cannot_be_read_takes_no_part_and_raises_nothing(name: str) -> None:
     broken = X.copy()
     broken[:5] = np.nan
     labels = [*Y[:-5].tolist(), "?", None, 99, -1, "x"]
-    assert built(name, 20.0).fit(broken, labels, X_public=POOL).score(TEST, TRUTH) > 0.8
+    assert built(name, 10.0).fit(broken, labels, X_public=POOL).score(TEST, TRUTH) > 0.8
 
 
 def test_mistakes_in_what_is_public_are_one_line(name: str) -> None:
     with pytest.raises(InvalidInput, match="delta"):
         built(name, delta=2.0).fit(X, Y, X_public=POOL)
-    with pytest.raises(InvalidInput, match="expected_records"):
+    with pytest.raises(InvalidInput, match="records.expected"):
         built(name, neighbours="add-remove").fit(X, Y, X_public=POOL)
-    with pytest.raises(InvalidInput, match="account takes"):
+    with pytest.raises(InvalidInput, match="account has no setting"):
         built(name, account={"legder": "x"}).fit(X, Y, X_public=POOL)
     with pytest.raises(InvalidInput, match="no setting"):
         built(name, learning_rat=2)

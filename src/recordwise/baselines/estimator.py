@@ -7,9 +7,8 @@ that sees records, and `learn`, which sees what was released and what is public.
 from __future__ import annotations
 
 import io
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -19,21 +18,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from recordwise.account import Account
+from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema
 from recordwise.encoders import encode, encode_public, encoder_from, how_encoded
-from recordwise.errors import InvalidInput, positive, probability, whole
+from recordwise.errors import InvalidInput, positive, probability
 from recordwise.fits import count_fit
+from recordwise.hashing import fingerprint
 from recordwise.privacy.events import Approximate, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Unit, exact, one_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.records import as_labels, check_labels, public_classes, read_labels
+from recordwise.records import COPIES_VOTE, RecordSettings, as_labels, check_labels, public_classes, read_labels
 from recordwise.votes import NOBODY
 
 Released = dict[str, NDArray[Any]]
 Vectors = NDArray[np.float32]
 Places = NDArray[np.int64]
-PAYS = ("ledger", "budget", "budget_epsilon", "budget_delta", "key")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +82,9 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
       neighbours: "replace" (one record by another) or "add-remove".
       classes: The public list of classes; None reads it off `y`.
       encoder: As `PrivateDistiller` takes it; it is fitted on the pool. Without a pool vectors stay as they are.
-      expected_records: A public guess of the number of records, needed under add-remove, where their number is private.
-      account: Who pays: {"ledger": path or URL, "budget": name, "budget_epsilon": …, "budget_delta": …}. The same
-        "key" gives the same release again, free. None keeps no account beyond this fit.
+      records: As `PrivateDistiller` takes them; `expected` is needed under add-remove, where the number of records is
+        private.
+      account: Who pays, as `PrivateDistiller` takes it. In the same `run_dir` the same release is given again, free.
       random_state: Seeds students and first weights, never noise or sampling.
 
     Attributes:
@@ -102,8 +103,8 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
     neighbours: str = field(default="replace", kw_only=True)
     classes: ArrayLike | None = field(default=None, kw_only=True)
     encoder: Any = field(default="auto", kw_only=True)
-    expected_records: int | None = field(default=None, kw_only=True)
-    account: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    records: Mapping[str, Any] | RecordSettings | None = field(default=None, kw_only=True)
+    account: Mapping[str, Any] | Account | None = field(default=None, kw_only=True)
     random_state: int = field(default=0, kw_only=True)
 
     # What a method says
@@ -140,10 +141,11 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         self._refuse_mistakes(relation)
         if X_public is None and self.needs_pool:
             raise InvalidInput(f"{self.name} labels a public pool: pass X_public")
-        self.schema_ = Schema.of(X if X_public is None else X_public)
+        known = RecordSettings.given(self.records)
+        self.schema_ = Schema.of(X if X_public is None else X_public) if known.schema is None else Schema.given(known.schema)
         self.schema_.check_form(X)
         self.encoder_ = self.manner_ = None
-        pool = None
+        samples = pool = None
         if X_public is not None:
             samples = self.schema_.pool(X_public, "X_public")
             self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
@@ -153,12 +155,15 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         self.classes_ = public_classes(y, classes=self.classes, labels_per_record=1)
         check_labels(y, len(self.classes_), 1)
         private = self._read(X, y, relation, None if pool is None else pool.shape[1])
+        self.pool_size_ = 0 if pool is None else len(pool)
         self.check(private.count, private.vectors.shape[1], len(self.classes_))
         self.prepare(pool, private.vectors.shape[1])
         self.guarantee_ = self._guarantee(relation, private=source.private)
-        if self.account is None and source.private:
+        payer = Account.given(self.account)
+        if payer.ledger is None and source.private:
             count_fit(X, self.guarantee_)
-        self.released_ = unpack(self._pay(lambda: pack(self.release(private, source))))
+        folder = self._folder(payer, samples)
+        self.released_ = unpack(self._pay(payer, folder, lambda: pack(self.release(private, source))))
         self.learn(self.released_, pool)
         return self
 
@@ -197,13 +202,13 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         positive(epsilon=self.epsilon)
         if self.delta or not self.may_be_pure:
             probability(delta=self.delta)
-        if self.expected_records is not None:
-            whole(expected_records=self.expected_records)
-        elif relation is Neighbours.ADD_REMOVE:
-            raise InvalidInput(f"{self.name} needs expected_records under add-remove, where their number is private")
-        unknown = sorted(set(self.account or {}) - set(PAYS))
-        if unknown:
-            raise InvalidInput(f"account takes {', '.join(PAYS)}, got {unknown[0]!r}")
+        known = RecordSettings.given(self.records)
+        if known.expected is None and relation is Neighbours.ADD_REMOVE:
+            raise InvalidInput(f"{self.name} needs records.expected under add-remove, where their number is private")
+        if known.labels_per_record != 1 or known.overlap != COPIES_VOTE:
+            raise InvalidInput(f"{self.name} takes one label per record and lets copies of pool samples take part")
+        if Account.given(self.account).round_epsilon is not None:
+            raise InvalidInput(f"{self.name} has no rounds: account.round_epsilon must be left out")
 
     def _read(self, X: Samples, y: Any, relation: Neighbours, dim: int | None) -> Private:
         """Each record by itself, as the public schema and encoder read it; one that cannot be read takes no part."""
@@ -214,7 +219,8 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             vectors = encode(self.encoder_, read.samples, manner=self.manner_, dim=dim)
         numbers, _ = read_labels(y, self.classes_, 1)
         usable = read.readable & np.isfinite(vectors).all(axis=1) & (numbers[:, 0] != NOBODY)
-        count = len(X) if relation is Neighbours.REPLACE else int(self.expected_records or 1)
+        expected = RecordSettings.given(self.records).expected or 1
+        count = len(X) if relation is Neighbours.REPLACE else int(expected)
         return Private(vectors=vectors[usable], labels=numbers[usable, 0].astype(np.int64), count=count)
 
     def _public_vectors(self, X: Samples) -> Vectors:
@@ -223,22 +229,46 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             return np.asarray(samples, dtype=np.float32).reshape(len(samples), -1)
         return encode_public(self.encoder_, samples, manner=self.manner_)
 
-    def _pay(self, produce: Any) -> bytes:
-        given = dict(self.account or {})
-        if given.get("ledger") is None:
-            return bytes(produce())
-        budget = given.get("budget", "default")
-        opens = given.get("budget_epsilon")
-        ledger = Ledger.open(given["ledger"], create=opens is not None)
-        if opens is not None:
+    def _folder(self, payer: Account, pool: Samples | None) -> Checkpoint | NoFolder:
+        """The run's folder, which belongs to these settings and this pool."""
+        if payer.run_dir is None:
+            return NoFolder()
+        facts = {
+            name: value if isinstance(value, str | int | float | bool | None) else repr(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in ("account", "records")
+        }
+        held = {"pool": None if pool is None else fingerprint(pool), "method": self.name}
+        return Checkpoint.open(payer.run_dir, {**facts, **held, "private": self.guarantee_.private})
+
+    def _pay(self, payer: Account, folder: Checkpoint | NoFolder, produce: Callable[[], bytes]) -> bytes:
+        """What `produce` makes, paid for; or what it made the first time in this folder."""
+        ledger = self._ledger(payer)
+        who = "no ledger" if ledger is None else ledger.identity(payer.budget)
+        folder.refuse_other_payer(who)
+
+        def bound() -> bytes:
+            released = produce()
+            folder.bind(who)
+            return released
+
+        if ledger is None:
+            return folder.keep("release", bound)
+        key, note = f"{folder.run_id}/{self.name}", folder.name or self.name
+        return ledger.release(payer.budget, key, self.event, self.guarantee_, bound, note)
+
+    def _ledger(self, payer: Account) -> Ledger | None:
+        if payer.ledger is None:
+            return None
+        ledger = Ledger.open(payer.ledger, create=payer.budget_epsilon is not None)
+        if payer.budget_epsilon is not None:
             ledger.open_budget(
-                budget,
-                epsilon=exact(opens, "budget_epsilon"),
-                delta=exact(given.get("budget_delta", 0), "budget_delta"),
+                payer.budget,
+                epsilon=exact(payer.budget_epsilon, "account.budget_epsilon"),
+                delta=exact(payer.budget_delta, "account.budget_delta"),
                 neighbours=self.guarantee_.neighbours,
             )
-        key = given.get("key") or f"{uuid.uuid4()}/{self.name}"
-        return ledger.release(budget, key, self.event, self.guarantee_, produce, self.name)
+        return ledger
 
 
 def pack(released: Released) -> bytes:

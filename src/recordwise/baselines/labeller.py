@@ -50,7 +50,8 @@ class Labeller(Rival):
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         if self.num_queries == AUTO:
             fewest = max(FEWEST, num_classes)
-            self.num_queries_ = int(np.clip(self.most_queries(num_records, num_classes), fewest, max(fewest, MOST)))
+            most = min(max(fewest, MOST), max(1, self.pool_size_ // 2))
+            self.num_queries_ = int(np.clip(self.most_queries(num_records, num_classes), min(fewest, most), most))
         else:
             whole(num_queries=self.num_queries)
             self.num_queries_ = int(self.num_queries)
