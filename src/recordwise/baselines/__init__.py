@@ -2,6 +2,7 @@
 
 from recordwise.baselines.dp_linear import DPLinear
 from recordwise.baselines.estimator import Facts, Rival
+from recordwise.baselines.finetune import NoisySGDFineTune
 from recordwise.baselines.gnmax import GNMax
 from recordwise.baselines.ind_knn import IndKNN
 from recordwise.baselines.knn import KNN
@@ -19,6 +20,7 @@ __all__ = [
     "LNMax",
     "NoisySGD1",
     "NoisySGD2",
+    "NoisySGDFineTune",
     "PrivateKNN",
     "Rival",
     "rival",
