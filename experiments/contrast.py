@@ -2,10 +2,10 @@
 
     python -m experiments.contrast
 
-No data is needed: the noise follows from the sensitivity alone. In k-NN one record may vote on all s queries, in reverse
-k-NN on k = 1 of them, so the one noise grows with s (pure) or its root (delta 1e-5), and the other stays. Private k-NN
-samples half the records for each query: its noise is divided by one half here, since its counts are half as large. At
-epsilon 1, add-remove neighbours. Writes experiments/results/contrast.json and docs/figures/contrast.svg.
+No data is needed: the noise follows from the sensitivity alone. In k-NN one record may vote on all s queries, in
+reverse k-NN on k = 1 of them, so the one noise grows with s (pure) or its root (delta 1e-5), and the other stays.
+Private k-NN samples half the records for each query: its noise is divided by one half here, since its counts are half
+as large. At epsilon 1, add-remove neighbours. Writes experiments/results/contrast.json and docs/figures/contrast.svg.
 """
 
 from __future__ import annotations

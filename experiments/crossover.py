@@ -9,6 +9,7 @@ Writes experiments/results/crossover.json.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -36,7 +37,7 @@ def crossover(rows: list[dict[str, Any]], data: str) -> dict[str, Any]:
         "lead_at_smallest": round(100 * leads[0][1], 1),
         "lead_at_largest": round(100 * leads[-1][1], 1),
     }
-    for (low, ahead, _), (high, behind, best) in zip(leads, leads[1:], strict=False):
+    for (low, ahead, _), (high, behind, best) in itertools.pairwise(leads):
         if ahead > 0 >= behind:
             share = ahead / (ahead - behind)
             at = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))

@@ -3,8 +3,9 @@
     python -m experiments.rivals mnist --seed 0                 (some minutes on one core)
     python -m experiments.rivals mnist --seed 0 --methods recordwise,dp-linear --epsilons 0.1,1
 
-appends to experiments/results/rivals.json one row for each method, epsilon and data set, with one figure per seed. A seed
-is one of the committed encoders where there are several (MNIST, SVHN, CIFAR-10), and seeds clusters, students and noise.
+appends to experiments/results/rivals.json one row for each method, epsilon and data set, with one figure per seed. A
+seed is one of the committed encoders where there are several (MNIST, SVHN, CIFAR-10), and seeds clusters, students and
+noise.
 
 All methods protect one record under add-remove neighbours, the alternatives' own relation, for which their accountants
 are tightest; so Recordwise has half the noise that it has under its default. All are told the number of records. Theirs

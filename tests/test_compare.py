@@ -105,12 +105,14 @@ def test_public_only_opens_nothing_private_and_costs_nothing(tmp_path: Path) -> 
     found = json.loads(done.stdout)
     assert found["public_only"] and all(row["accuracy"] > 0.7 for row in found["rows"])
     assert not (tmp_path / "runs" / "job" / "compare").exists()
-    with pytest.raises(InvalidInput, match="public.labels"):
+    with pytest.raises(InvalidInput, match=r"public\.labels"):
         compare_job(read_job(job_file(tmp_path)), public_only=True)
 
 
 def test_several_epsilons_make_curves_and_add_up(tmp_path: Path) -> None:
-    job = read_job(job_file(tmp_path, compare='[compare]\nmethods = ["recordwise", "dp-linear"]\nepsilons = [1.0, 4.0]'))
+    job = read_job(
+        job_file(tmp_path, compare='[compare]\nmethods = ["recordwise", "dp-linear"]\nepsilons = [1.0, 4.0]')
+    )
     assert price(job).epsilon == 10
     made = compare_job(job)
     assert "polyline" in made.figure()

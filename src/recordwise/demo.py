@@ -116,4 +116,3 @@ def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
     bunch = load_digits()
     return (bunch.images * (255 / 16)).round().astype(np.uint8), bunch.target.astype(np.int64)
-

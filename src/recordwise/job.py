@@ -121,8 +121,8 @@ class Compare(Section):
       delta: Of the alternatives, which have no pure guarantee.
     """
 
-    methods: list[str | dict[str, Any]] = []
-    epsilons: list[float] = []
+    methods: tuple[str | dict[str, Any], ...] = ()
+    epsilons: tuple[float, ...] = ()
     delta: float = 1e-5
 
 

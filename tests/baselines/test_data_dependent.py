@@ -103,7 +103,7 @@ def test_the_bound_covers_the_exact_divergence_from_every_neighbour(votes: tuple
 
 
 def test_the_bound_is_for_outcomes_of_these_votes_alone() -> None:
-    """PATE's data-dependent cost bounds D(these ‖ a neighbour's). The other direction can be larger, as the docs say."""
+    """PATE's data-dependent cost bounds D(these ‖ a neighbour's). The other direction can be larger."""
     votes, sigma = (12, 0, 0), 2.0
     bound = noisy_max_rdp(log_q(np.array([votes]), sigma, lattice=False), sigma, 2.0)[0]
     assert max(_divergence(_law(other, sigma), _law(votes, sigma), 2.0) for other in _moved(votes)) > bound

@@ -1,4 +1,4 @@
-"""What every alternative keeps: the shape of an estimator, one paid release, and a guarantee that draws cannot refute."""
+"""What every alternative keeps: the shape of an estimator, one paid release, a guarantee that draws cannot refute."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_record_that_cannot_be_read_takes_no_part_and_raises_nothing(name: str
 def test_mistakes_in_what_is_public_are_one_line(name: str) -> None:
     with pytest.raises(InvalidInput, match="delta"):
         built(name, delta=2.0).fit(X, Y, X_public=POOL)
-    with pytest.raises(InvalidInput, match="records.expected"):
+    with pytest.raises(InvalidInput, match=r"records\.expected"):
         built(name, neighbours="add-remove").fit(X, Y, X_public=POOL)
     with pytest.raises(InvalidInput, match="account has no setting"):
         built(name, account={"legder": "x"}).fit(X, Y, X_public=POOL)
@@ -114,8 +114,8 @@ def test_an_unknown_method_is_refused() -> None:
         rival("magic", epsilon=1)
 
 
-# Audits. Two neighbours, many releases of each, and what their difference proves. A healthy method is never refuted; its
-# twin, which claims the same with a twentieth of the noise, is.
+# Audits. Two neighbours, many releases of each, and what their difference proves. A healthy method is never refuted;
+# its twin, which claims the same with a twentieth of the noise, is.
 
 DRAWS, EPSILON, FAILURE = 1000, 1.0, 1e-9
 

@@ -1,9 +1,9 @@
 """PATE's data-dependent accounting (Papernot et al. 2017, 2018): what a noisy maximum costs on these very votes.
 
-Where nearly all teachers agree, one teacher can hardly change the answer, and the Rényi divergence is far below the worst
-case. That figure depends on the votes, so printing it would tell about them. `sanitise` releases it with Gaussian noise
-in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007; PATE 2018, appendix C), and its own cost is
-part of what it states.
+Where nearly all teachers agree, one teacher can hardly change the answer, and the Rényi divergence is far below the
+worst case. That figure depends on the votes, so printing it would tell about them. `sanitise` releases it with Gaussian
+noise in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007; PATE 2018, appendix C), and its own
+cost is part of what it states.
 
 Read the result as PATE defines it: it bounds the divergence of this data set's outcomes from those of its neighbours,
 not the reverse, and says nothing about other data sets. The worst case holds for all, in both directions; it is what a
@@ -72,7 +72,7 @@ def noisy_max_rdp(log_q: Floats, sigma: float, order: float) -> Floats:
 
 
 def threshold_rdp(largest: Floats, needed: float, sigma: float, order: float) -> Floats:
-    """The same for the question whether the largest count, with noise, reaches `needed`: it moves by one vote, not two."""
+    """The same for whether the largest count, with noise, reaches `needed`: a moved vote changes it by one, not two."""
     ahead = log_ndtr((np.asarray(largest) - needed) / sigma)
     behind = log_ndtr((needed - np.asarray(largest)) / sigma)
     return noisy_max_rdp(np.minimum(np.minimum(ahead, behind), math.log(0.5)), math.sqrt(2) * sigma, order)

@@ -1,7 +1,8 @@
 """What all alternatives share: read records one by one, pay, release once, and go on from the release alone.
 
 A method of this folder differs from another in three functions: `prepare`, which sees the pool, `release`, the only one
-that sees records, and `learn`, which sees what was released and what is public. Whatever `fit` leaves behind comes from `learn`.
+that sees records, and `learn`, which sees what was released and what is public. Whatever `fit` leaves behind comes from
+`learn`.
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         if X_public is None and self.needs_pool:
             raise InvalidInput(f"{self.name} labels a public pool: pass X_public")
         known = RecordSettings.given(self.records)
-        self.schema_ = Schema.of(X if X_public is None else X_public) if known.schema is None else Schema.given(known.schema)
+        self.schema_ = (
+            Schema.of(X if X_public is None else X_public) if known.schema is None else Schema.given(known.schema)
+        )
         self.schema_.check_form(X)
         self.encoder_ = self.manner_ = None
         samples = pool = None

@@ -28,8 +28,9 @@ CHUNK = 64  # gradients held at a time
 class NoisySGDFineTune(Rival):
     """Fine-tuning by noisy SGD: the named parameters of a module that gives one score per class.
 
-    The module runs in evaluation mode throughout: batch normalisation keeps its public means, for means over a batch would
-    mix records. It sees vectors as the encoder makes them; `shape` turns them into what it expects, such as (3, 32, 32).
+    The module runs in evaluation mode throughout: batch normalisation keeps its public means, for means over a batch
+    would mix records. It sees vectors as the encoder makes them; `shape` turns them into what it expects, such as
+    (3, 32, 32).
 
     Args:
       module: A PyTorch module; it is copied. Its weights are public.
@@ -107,6 +108,7 @@ class NoisySGDFineTune(Rival):
     def _gradients(self, inputs: Any, labels: Any) -> NDArray[np.float64]:
         """(n, weights) of the loss of each record by itself."""
         from recordwise.extras.torch import torch
+
         from torch.func import functional_call, grad, vmap
 
         held = {name: weight.detach() for name, weight in self.module_.named_parameters()}

@@ -5,12 +5,12 @@ A record's share is an outer product left ⊗ right, shortened to length `clip` 
 while the sum stays below 2^53; the order of the additions, which floats would show, does not matter.
 
 What it costs. Rounding a continuous Gaussian to integers is post-processing, so integers with rounded Gaussian noise
-cost what the continuous mechanism does, and its accountants apply (dp-accounting's privacy-loss distributions). Discrete
-Gaussian noise is not quite rounded Gaussian noise: the ratio of the two probabilities of z is, up to a normalisation
-that is one to within exp(-2π²σ²), the mean over |u| < 1/2 of exp(-u²/2σ²)·cosh(zu/σ²), which lies between 1 - 1/(24σ²)
-and exp(z²/(24σ⁴)). So the two laws differ by less than 1/(8σ²) in total variation, and `steps` releases of `cells`
-numbers by less than steps·cells/(8σ²). That, times 1 + e^epsilon, is taken from delta. At the σ used here, 2^24 and
-more, it is nothing.
+cost what the continuous mechanism does, and its accountants apply (dp-accounting's privacy-loss distributions).
+Discrete Gaussian noise is not quite rounded Gaussian noise: the ratio of the two probabilities of z is, up to a
+normalisation that is one to within exp(-2π²σ²), the mean over |u| < 1/2 of exp(-u²/2σ²)·cosh(zu/σ²), which lies between
+1 - 1/(24σ²) and exp(z²/(24σ⁴)). So the two laws differ by less than 1/(8σ²) in total variation, and `steps` releases of
+`cells` numbers by less than steps·cells/(8σ²). That, times 1 + e^epsilon, is taken from delta. At the σ used here, 2^24
+and more, it is nothing.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def sampled_gaussian(
 def _one_gaussian(distance: float, delta: float) -> float:
     """The least epsilon at which normals of deviation one whose means lie `distance` apart are (epsilon, delta)-close.
 
-    delta(epsilon) = Φ(d/2 - epsilon/d) - e^epsilon·Φ(-d/2 - epsilon/d) falls in epsilon (Balle and Wang 2018, Theorem 8).
+    delta(e) = Φ(d/2 - e/d) - exp(e)·Φ(-d/2 - e/d) falls in e (Balle and Wang 2018, Theorem 8).
     """
 
     def at(epsilon: float) -> float:

@@ -28,8 +28,8 @@ class GNMax(Labeller):
     """Gaussian noisy maximum of teachers' votes, with PATE's confident aggregation where a threshold is given.
 
     `guarantee_` is the worst case over all records, which the noise is calibrated to. `data_dependent_` is what PATE's
-    papers print: the cost on these very votes, which is much smaller where teachers agree. It depends on the records, so
-    it is itself released with noise scaled to its smooth sensitivity, and paid for.
+    papers print: the cost on these very votes, which is much smaller where teachers agree. It depends on the records,
+    so it is itself released with noise scaled to its smooth sensitivity, and paid for.
 
     Args:
       teachers: Disjoint shards of the records.
@@ -49,8 +49,8 @@ class GNMax(Labeller):
         rounds="one",
         data_dependent="PATE's own figures are; both are given",
         elsewhere=(
-            "distributed: yes, by secure sums of the teachers' votes, one teacher per silo; shuffle and local: nothing, "
-            "for a device with one record is no teacher"
+            "distributed: yes, by secure sums of the teachers' votes, one teacher per silo; shuffle and local: "
+            "nothing, for a device with one record is no teacher"
         ),
     )
 
@@ -86,11 +86,13 @@ class GNMax(Labeller):
         return asked if self.threshold is None else [*asked, DiscreteGaussianTally(4 * sigma2, self.num_queries_)]
 
     def _with_sanitising(self) -> Fraction:
-        """The least variance with which votes and the sanitised epsilon together cost (epsilon, delta), by Rényi orders."""
+        """The least variance with which votes and sanitised figure cost (epsilon, delta) together, by Rényi orders."""
         per_order = self.num_queries_ * (1 if self.threshold is None else Fraction(9, 8))
         best = math.inf
         for order in np.linspace(1.05, self.order / (2 * SMOOTH), 400)[:-1]:
-            left = float(self.epsilon) - sanitising_rdp(order, self.order) - math.log(1 / float(self.delta)) / (order - 1)
+            left = (
+                float(self.epsilon) - sanitising_rdp(order, self.order) - math.log(1 / float(self.delta)) / (order - 1)
+            )
             best = min(best, order * float(per_order) / left) if left > 0 else best
         if not math.isfinite(best):
             raise OutOfRegime(

@@ -52,7 +52,9 @@ class KNN(Labeller):
 
     def most_queries(self, num_records: int, num_classes: int) -> float:
         # k = n/2s votes against a noise of √(4s·ln(1/delta))/epsilon: three times as many votes as noise.
-        return float((num_records * float(self.epsilon) / (6 * math.sqrt(4 * math.log(1 / float(self.delta))))) ** (2 / 3))
+        return float(
+            (num_records * float(self.epsilon) / (6 * math.sqrt(4 * math.log(1 / float(self.delta))))) ** (2 / 3)
+        )
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         super().check(num_records, dim, num_classes)

@@ -60,9 +60,9 @@ class Labeller(Rival):
         assert pool is not None
         if self.num_queries_ > len(pool):
             raise InvalidInput(f"num_queries must be <= the pool's {len(pool)} samples, got {self.num_queries_}")
-        self.asked_ = KMeansQueries(
-            num_queries=self.num_queries_, seed=self.random_state, metric=Metric.EUCLIDEAN
-        ).ask(pool)
+        self.asked_ = KMeansQueries(num_queries=self.num_queries_, seed=self.random_state, metric=Metric.EUCLIDEAN).ask(
+            pool
+        )
         self.look(pool)
 
     @abstractmethod

@@ -8,6 +8,7 @@ source as the noise: nothing in the released weights comes from floating-point n
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -140,7 +141,7 @@ def first_weights(dim: int, hidden: tuple[int, ...], num_classes: int, seed: int
     widths = [dim, *hidden]
     layers = [
         np.vstack([rng.normal(scale=ins**-0.5, size=(ins, outs)), np.zeros((1, outs))])
-        for ins, outs in zip(widths, widths[1:], strict=False)
+        for ins, outs in itertools.pairwise(widths)
     ]
     return [*layers, np.zeros((widths[-1] + 1, num_classes))]
 

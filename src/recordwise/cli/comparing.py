@@ -37,7 +37,9 @@ def compare(
 
     asked = read_job(job)
     with holder_told():
-        made = compare_job(asked, public_only=public_only, progress=Bars(), tell=lambda line: typer.echo(line, err=True))
+        made = compare_job(
+            asked, public_only=public_only, progress=Bars(), tell=lambda line: typer.echo(line, err=True)
+        )
     if as_json:
         print_json(asdict(made))
         return

@@ -49,7 +49,8 @@ def shares(values: Sequence[tuple[str, float, float]], *, x_label: str) -> str:
     each, left, width = 24, 150, WIDTH
     height = TOP + each * len(values) + BOTTOM
     place = _scale([0.0, 1.0], left, width - RIGHT - 40)
-    parts = [f'<text class="axis" x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">{escape(x_label)}</text>']
+    middle = f'x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle"'
+    parts = [f'<text class="axis" {middle}>{escape(x_label)}</text>']
     for index, (name, value, spread) in enumerate(values):
         top = TOP + each * index
         low, high = place(max(0.0, value - spread)), place(min(1.0, value + spread))
