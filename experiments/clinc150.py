@@ -42,7 +42,8 @@ def write(folder: Path) -> None:
     encoder = Text(dim=DIMS).fit(list(rows["public"][0]))
     vectors = {part: encoder.transform(list(words)) for part, (words, _) in rows.items()}
     compact.write(FEATURES, vectors, {}, dims=DIMS)
-    np.savez_compressed(LABELS, **{part: found.astype(np.uint8) for part, (_, found) in rows.items()})
+    kept = {part: found.astype(np.uint8) for part, (_, found) in rows.items()}
+    np.savez_compressed(LABELS, **kept)  # type: ignore[arg-type]
 
 
 def read() -> tuple[dict[str, NDArray[np.float32]], dict[str, Ints]]:

@@ -22,7 +22,7 @@ from recordwise.fits import uncounted
 from recordwise.privacy.noise import SeededNoise
 
 RESULTS = Path(__file__).parent / "results" / "pate.json"
-WORST = (4.0, 8.0, 16.0, 32.0)
+WORST = (1.5, 2.0, 4.0, 6.0)
 SEEDS = (0, 1)
 
 

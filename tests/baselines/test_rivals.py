@@ -14,7 +14,7 @@ from sklearn.base import clone
 from recordwise.audit.bound import lower_bound
 from recordwise.baselines import rival, rivals
 from recordwise.baselines.estimator import Private, Rival
-from recordwise.errors import BudgetExceeded, InvalidInput
+from recordwise.errors import BudgetExceeded, InvalidInput, OutOfRegime
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise, SystemNoise
@@ -107,6 +107,27 @@ def test_methods_that_label_a_pool_need_one() -> None:
         built("gnmax").fit(X, Y)
     assert built("dp-linear").fit(X / 10, Y).score(TEST / 10, TRUTH) > 0.8
     assert built("noisy-sgd-1").fit(X / 10, Y).score(TEST / 10, TRUTH) > 0.8
+
+
+def test_without_a_pool_records_of_words_are_refused() -> None:
+    """What their columns mean could be read off the records alone."""
+    with pytest.raises(InvalidInput, match="rows of numbers"):
+        built("dp-linear").fit(np.array([["a", "b"]] * 4, dtype=object), [0, 1, 2, 0])
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_gnmax_publishes_a_data_dependent_epsilon_beside_the_worst_case(threshold: float | None) -> None:
+    settings = {"teachers": 100, "num_queries": 30, "data_dependent": True, "threshold": threshold, "order": 12.0}
+    model = built("gnmax", 4.0, **settings).fit(X, Y, X_public=POOL)
+    assert model.guarantee_.epsilon == 4 == model.event.epsilon
+    # Teachers of three clear classes agree. Where screening is counted, too, the sanitising noise may hide it.
+    assert 0 < model.data_dependent_.epsilon <= 4
+    assert threshold is not None or model.data_dependent_.epsilon < 4
+    plain = built("gnmax", 4.0, **{**settings, "data_dependent": False}).fit(X, Y, X_public=POOL)
+    assert model.sigma2_ > plain.sigma2_  # publishing it is paid for with noise on the votes
+    assert plain.data_dependent_ is None
+    with pytest.raises(OutOfRegime, match="data-dependent"):
+        built("gnmax", 0.1, **settings).fit(X, Y, X_public=POOL)
 
 
 def test_an_unknown_method_is_refused() -> None:

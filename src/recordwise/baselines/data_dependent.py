@@ -47,7 +47,7 @@ def log_q(votes: NDArray[np.int64], sigma: float, *, lattice: bool = True) -> Fl
     ordered = np.sort(votes, axis=1)
     gaps = ordered[:, -1:] - ordered[:, :-1] - (1 if lattice else 0)
     bound = logsumexp(log_ndtr(-gaps / (math.sqrt(2) * sigma)), axis=1)
-    return np.minimum(bound, math.log(1 - 1 / votes.shape[1]))
+    return np.asarray(np.minimum(bound, math.log(1 - 1 / votes.shape[1])), dtype=np.float64)
 
 
 def noisy_max_rdp(log_q: Floats, sigma: float, order: float) -> Floats:
@@ -86,7 +86,7 @@ def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Floats:
     ordered = np.sort(votes, axis=1)
     gaps = np.maximum(ordered[:, -1:] - ordered[:, :-1] - 1, 0) / scale
     bound = logsumexp(np.log(2 + gaps) - math.log(4) - gaps, axis=1)
-    return np.minimum(bound, math.log(1 - 1 / votes.shape[1]))
+    return np.asarray(np.minimum(bound, math.log(1 - 1 / votes.shape[1])), dtype=np.float64)
 
 
 def pure_rdp(log_q: Floats, epsilon: float, order: float) -> Floats:
@@ -162,13 +162,14 @@ def max_changes(found: Floats, num_classes: int, sigma: float, order: float, tea
     places = -ndtri_exp(np.minimum(found - math.log(wrong), math.log(0.5)))
     low, high = -2 * step, float(places.max(initial=0.0)) + 2 * step
     # Beyond these ends the bound is constant on the left, and on the right it changes less than at the right end.
-    edges = np.arange(math.floor(low / h), math.ceil((high + (teachers + 1) * step) / h) + 1) * h
+    places_of_edges = np.arange(math.floor(low / h), math.ceil((high + (teachers + 1) * step) / h) + 1)
+    edges: Floats = places_of_edges.astype(np.float64) * h
 
     def rdp(x: Floats) -> Floats:
         q = np.minimum(log_ndtr(-x) + math.log(wrong), math.log(1 - 1 / num_classes))
         return noisy_max_rdp(q, sigma, order)
 
-    drop = rdp(edges[:-1] - step) - rdp(edges[1:])
+    drop: Floats = np.subtract(rdp(np.subtract(edges[:-1], step)), rdp(edges[1:]))
     at = np.clip(np.floor((places - edges[0]) / h).astype(np.int64), 0, len(drop) - 1)
     reach = np.zeros(len(found))
     changes = np.empty(teachers + 1)

@@ -30,6 +30,7 @@ from recordwise.privacy.events import Approximate, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Unit, exact, one_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.progress import Progress, Silent
 from recordwise.records import COPIES_VOTE, RecordSettings, as_labels, check_labels, public_classes, read_labels
 from recordwise.votes import NOBODY
 
@@ -131,44 +132,60 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
     # What all do
 
-    def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples | None = None, noise: Noise | None = None) -> Self:
+    def fit(
+        self,
+        X: Samples,
+        y: ArrayLike,
+        *,
+        X_public: Samples | None = None,
+        noise: Noise | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train on the private records (X, y); the pool is public and needs no labels.
 
         Args:
           noise: Where noise and sampling come from; None is the operating system. Seeded, nothing is private.
+          progress: Shows the steps as they go.
         """
-        source = SystemNoise() if noise is None else noise
-        relation = self._relation
-        self._refuse_mistakes(relation)
-        if X_public is None and self.needs_pool:
-            raise InvalidInput(f"{self.name} labels a public pool: pass X_public")
-        known = RecordSettings.given(self.records)
-        self.schema_ = (
-            Schema.of(X if X_public is None else X_public) if known.schema is None else Schema.given(known.schema)
-        )
-        self.schema_.check_form(X)
-        self.encoder_ = self.manner_ = None
-        samples = pool = None
-        if X_public is not None:
-            samples = self.schema_.pool(X_public, "X_public")
-            self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
-            self.manner_ = how_encoded(self.encoder_, samples)
-            pool = encode_public(self.encoder_, samples, manner=self.manner_)
-        y = as_labels(y, len(X))
-        self.classes_ = public_classes(y, classes=self.classes, labels_per_record=1)
-        check_labels(y, len(self.classes_), 1)
-        private = self._read(X, y, relation, None if pool is None else pool.shape[1])
-        self.pool_size_ = 0 if pool is None else len(pool)
-        self.check(private.count, private.vectors.shape[1], len(self.classes_))
-        self.prepare(pool, private.vectors.shape[1])
-        self.guarantee_ = self._guarantee(relation, private=source.private)
-        payer = Account.given(self.account)
+        source, steps, payer = noise or SystemNoise(), progress or Silent(), Account.given(self.account)
+        self._refuse_mistakes()
+        with steps.step("represent", 1):
+            samples, pool = self._look(X, X_public)
+            y = as_labels(y, len(X))
+            self.classes_ = public_classes(y, classes=self.classes, labels_per_record=1)
+            check_labels(y, len(self.classes_), 1)
+            private = self._read(X, y, None if pool is None else pool.shape[1])
+            dim = private.vectors.shape[1]
+            self.check(private.count, dim, len(self.classes_))
+            self.prepare(pool, dim)
+        self.guarantee_ = self._guarantee(private=source.private)
         if payer.ledger is None and source.private:
             count_fit(X, self.guarantee_)
         folder = self._folder(payer, samples)
-        self.released_ = unpack(self._pay(payer, folder, lambda: pack(self.release(private, source))))
-        self.learn(self.released_, pool)
+        with steps.step("release", 1):
+            self.released_ = unpack(self._pay(payer, folder, lambda: pack(self.release(private, source))))
+        with steps.step("teach", 1):
+            self.learn(self.released_, pool)
         return self
+
+    def _look(self, X: Samples, X_public: Samples | None) -> tuple[Samples | None, Vectors | None]:
+        """The pool as the schema reads it and as vectors, where there is one; fixes schema and encoder."""
+        known = RecordSettings.given(self.records)
+        self.encoder_ = self.manner_ = None
+        self.pool_size_ = 0
+        if X_public is None:
+            # Without a pool only the records could say what a column of words or a missing cell means.
+            if self.needs_pool or not (np.ndim(X) == 2 and np.asarray(X).dtype.kind in "fiub"):
+                raise InvalidInput(f"{self.name} needs a public pool unless it is given rows of numbers: pass X_public")
+            self.schema_ = Schema.of(np.zeros_like(np.asarray(X)[:1]))
+            return None, None
+        self.schema_ = Schema.of(X_public) if known.schema is None else Schema.given(known.schema)
+        self.schema_.check_form(X)
+        samples = self.schema_.pool(X_public, "X_public")
+        self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
+        self.manner_ = how_encoded(self.encoder_, samples)
+        self.pool_size_ = len(samples)
+        return samples, encode_public(self.encoder_, samples, manner=self.manner_)
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) in the order of `classes_`."""
@@ -192,28 +209,28 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
     def _delta(self) -> Fraction:
         return exact(self.delta, "delta")
 
-    def _guarantee(self, relation: Neighbours, *, private: bool) -> Guarantee:
+    def _guarantee(self, *, private: bool) -> Guarantee:
         return Guarantee(
             epsilon=exact(self.epsilon, "epsilon"),
             delta=self._delta(),
-            neighbours=relation,
+            neighbours=self._relation,
             unit=Unit.RECORD,
             private=private,
         )
 
-    def _refuse_mistakes(self, relation: Neighbours) -> None:
+    def _refuse_mistakes(self) -> None:
         positive(epsilon=self.epsilon)
         if self.delta or not self.may_be_pure:
             probability(delta=self.delta)
         known = RecordSettings.given(self.records)
-        if known.expected is None and relation is Neighbours.ADD_REMOVE:
+        if known.expected is None and self._relation is Neighbours.ADD_REMOVE:
             raise InvalidInput(f"{self.name} needs records.expected under add-remove, where their number is private")
         if known.labels_per_record != 1 or known.overlap != COPIES_VOTE:
             raise InvalidInput(f"{self.name} takes one label per record and lets copies of pool samples take part")
         if Account.given(self.account).round_epsilon is not None:
             raise InvalidInput(f"{self.name} has no rounds: account.round_epsilon must be left out")
 
-    def _read(self, X: Samples, y: Any, relation: Neighbours, dim: int | None) -> Private:
+    def _read(self, X: Samples, y: Any, dim: int | None) -> Private:
         """Each record by itself, as the public schema and encoder read it; one that cannot be read takes no part."""
         read = self.schema_.read(X)
         if self.encoder_ is None:
@@ -223,7 +240,7 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         numbers, _ = read_labels(y, self.classes_, 1)
         usable = read.readable & np.isfinite(vectors).all(axis=1) & (numbers[:, 0] != NOBODY)
         expected = RecordSettings.given(self.records).expected or 1
-        count = len(X) if relation is Neighbours.REPLACE else int(expected)
+        count = len(X) if self._relation is Neighbours.REPLACE else int(expected)
         return Private(vectors=vectors[usable], labels=numbers[usable, 0].astype(np.int64), count=count)
 
     def _public_vectors(self, X: Samples) -> Vectors:

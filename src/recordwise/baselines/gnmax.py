@@ -139,7 +139,7 @@ class GNMax(Labeller):
                 order=self.order,
             )
             bound = sanitise(history, order=self.order, delta=float(self.delta), noise=noise)
-            released["data_dependent"] = np.array([bound.epsilon, bound.delta])
+            released["data_dependent"] = np.array([min(bound.epsilon, float(self.epsilon)), bound.delta])
         return released
 
     def learn(self, released: Released, pool: Vectors | None) -> None:
