@@ -219,11 +219,11 @@ def _account(job: JobFile, cost: Price, out: Path) -> Account:
     asked = replace(job.account, run_dir=folder)
     if asked.ledger is not None:
         return asked
-    opened = {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
-    if asked.budget_epsilon is None:
-        opened = {"budget_epsilon": cost.epsilon, "budget_delta": cost.delta}
     folder.mkdir(parents=True, exist_ok=True)
-    return replace(asked, ledger=str(folder / OWN_LEDGER), **opened)  # type: ignore[arg-type]
+    own = replace(asked, ledger=str(folder / OWN_LEDGER))
+    if asked.budget_epsilon is not None:
+        return own
+    return replace(own, budget_epsilon=float(cost.epsilon), budget_delta=float(cost.delta))
 
 
 def _refuse_unpayable(job: JobFile, account: Account) -> None:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 LEAST_SIGMA = 8.0  # from here on discrete Gaussian tails are bounded by normal ones, one step nearer
 CELLS = 32  # per vote moved: how finely sensitivities are bounded
 SMOOTH = 0.2  # beta times the order
-SMOOTH_NOISE = 10.0  # sigma² of the smooth noise, per order: it costs about a tenth
+SMOOTH_NOISE = 4.0  # sigma² of the smooth noise, per order: it costs about a quarter
 CONFIDENCE = 0.95  # with which the published figure is an upper bound
 
 

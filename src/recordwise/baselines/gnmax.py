@@ -82,7 +82,7 @@ class GNMax(Labeller):
 
     def _events(self, sigma2: Fraction) -> list[Event]:
         """A moved vote changes two cells by one in every query, and the largest count by one."""
-        asked = [DiscreteGaussianTally(sigma2, 2 * self.num_queries_)]
+        asked: list[Event] = [DiscreteGaussianTally(sigma2, 2 * self.num_queries_)]
         return asked if self.threshold is None else [*asked, DiscreteGaussianTally(4 * sigma2, self.num_queries_)]
 
     def _with_sanitising(self) -> Fraction:

@@ -43,4 +43,4 @@ class PublicScale:
     def __call__(self, vectors: Vectors) -> NDArray[np.float64]:
         turned = (vectors.astype(np.float64) - self.centre) @ self.turn
         turned /= np.maximum(1.0, np.linalg.norm(turned, axis=1, keepdims=True))
-        return np.hstack([turned, np.ones((len(turned), 1))]) / np.sqrt(2 * (1 + 2**-40))
+        return np.asarray(np.hstack([turned, np.ones((len(turned), 1))]) / np.sqrt(2 * (1 + 2**-40)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from recordwise.baselines import rivals
@@ -51,8 +51,9 @@ class Measured:
         seconds: float,
         data_dependent_epsilon: float | None,
     ) -> Self:
-        return cls(
-            method=method,
+        """A method that was fitted."""
+        return replace(
+            cls._named(method),
             epsilon=float(promise.epsilon),
             delta=float(promise.delta),
             neighbours=str(promise.neighbours),
@@ -60,12 +61,26 @@ class Measured:
             error=error,
             seconds=round(seconds, 1),
             data_dependent_epsilon=data_dependent_epsilon,
-            **_facts(method),
         )
 
     @classmethod
     def refused(cls, method: str, epsilon: float, why: str) -> Self:
-        return cls(method=method, epsilon=epsilon, delta=0.0, neighbours="", refusal=why, **_facts(method))
+        """A method that said no."""
+        return replace(cls._named(method), epsilon=epsilon, refusal=why)
+
+    @classmethod
+    def _named(cls, method: str) -> Self:
+        facts = _facts(method)
+        return cls(
+            method=method,
+            epsilon=0.0,
+            delta=0.0,
+            neighbours="",
+            protects=facts["protects"],
+            public=facts["public"],
+            rounds=facts["rounds"],
+            data_dependent=facts["data_dependent"],
+        )
 
 
 def _facts(method: str) -> dict[str, str]:
@@ -112,4 +127,5 @@ def comparison_page(made: Comparison) -> str:
     """The page as HTML, in the manner of the report page."""
     from recordwise.report.page import template
 
-    return template("comparison.html.j2").render(made=made)
+    page: str = template("comparison.html.j2").render(made=made)
+    return page

@@ -23,9 +23,10 @@ def write_report(summary: Summary, path: Path) -> None:
 
 def render(summary: Summary) -> str:
     """The page as HTML: no script, no outside font, no request to anywhere."""
-    return template("page.html.j2").render(
+    page: str = template("page.html.j2").render(
         run=summary, pictures=_pictures(summary), facts=_facts(summary), hidden=_hidden(summary)
     )
+    return page
 
 
 def template(name: str) -> Any:
