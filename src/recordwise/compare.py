@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recordwise.account import Account
 from recordwise.baselines import rival, rivals
-from recordwise.checkpoint import BOUND, OWN_LEDGER
+from recordwise.checkpoint import OWN_LEDGER
 from recordwise.data import Samples, rows
 from recordwise.data.schema import Schema
 from recordwise.distiller import PrivateDistiller
@@ -238,7 +238,7 @@ def _refuse_unpayable(job: JobFile, account: Account) -> None:
         )
     due: dict[str, Event] = {}
     for number, (spec, epsilon) in enumerate(entries(job)):
-        if not (_run_dir(account, number, spec, epsilon) / BOUND).exists():  # else it is paid for already
+        if not (_run_dir(account, number, spec, epsilon) / "released-1").exists():  # else it is paid for already
             delta = _delta(job, spec)
             due[str(number)] = Approximate(exact(epsilon), delta) if delta else Pure(exact(epsilon))
     ledger.refuse_unpayable(account.budget, due, "this comparison")

@@ -269,11 +269,11 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
         def bound() -> bytes:
             released = produce()
-            folder.bind(who)
+            folder.bind(1, who)
             return released
 
         if ledger is None:
-            return folder.keep("release", bound)
+            return folder.keep("release-1", bound)
         key, note = f"{folder.run_id}/{self.name}", folder.name or self.name
         return ledger.release(payer.budget, key, self.event, self.guarantee_, bound, note)
 
