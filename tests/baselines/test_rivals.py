@@ -23,7 +23,12 @@ from recordwise.randomness import seeded
 CLASSES = [0, 1, 2]
 CENTRES = 4 * np.eye(3, 5)
 NAMES = sorted(rivals())
-SMALL = {"gnmax": {"teachers": 20}, "lnmax": {"teachers": 20}}
+SMALL = {
+    "gnmax": {"teachers": 20},
+    "lnmax": {"teachers": 20},
+    "ind-knn": {"num_queries": 15},
+    "private-knn": {"num_queries": 12},
+}
 
 
 def made(count: int, *path: str) -> tuple[np.ndarray, np.ndarray]:

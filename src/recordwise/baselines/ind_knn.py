@@ -50,9 +50,9 @@ class IndKNN(Labeller):
     reach: float = field(default=1.0, kw_only=True)
 
     def most_queries(self, num_records: int, num_classes: int) -> float:
-        # n/s votes against a noise that does not grow with s: six times as many votes as noise.
+        # n/s votes against a noise that does not grow with s: three times as many votes as noise.
         noise = math.sqrt(2 * self.allowance * math.log(1 / float(self.delta))) / float(self.epsilon)
-        return num_records / (6 * noise)
+        return num_records / (3 * noise)
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         whole(allowance=self.allowance)

@@ -49,9 +49,6 @@ class PrivateKNN(KNN):
     sample_rate: float = field(default=0.5, kw_only=True)
     threshold: float | None = field(default=0.25, kw_only=True)
 
-    def most_queries(self, num_records: int, num_classes: int) -> float:
-        return super().most_queries(num_records, num_classes) / 2  # samples, screening and Rényi bounds cost a little
-
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         if not 0 < self.sample_rate < 1:
             raise InvalidInput(f"sample_rate must lie strictly between 0 and 1, got {self.sample_rate!r}")
