@@ -38,6 +38,7 @@ ENCODERS = frozenset(
         "recordwise.data.schema.Column",
         "recordwise.data.schema.Schema",
         "recordwise.encoders.hog.Hog",
+        "recordwise.encoders.sharpened.Sharpened",
         "recordwise.encoders.table.Table",
         "recordwise.encoders.table._Numbers",
         "recordwise.encoders.table._Values",

@@ -100,8 +100,6 @@ def _publish(
     folder: Path,
 ) -> Gathering:
     """Step 3: every silo gets to see the whole run before it answers anything."""
-    if question.queries.prices is not None:
-        raise InvalidInput("queries must have no prices: balanced queries are not sent to silos yet")
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust
@@ -148,7 +146,14 @@ def _release(gathering: Gathering, folder: Path, question: Question, noise: Nois
                 f"run; {'; '.join(gathering.faults[-3:])}"
             )
         blamed = len(gathering.culprits)
-        ask = Ask(plan=plan.digest, run=plan.run, round=number, queries=question.queries.vectors, attempt=attempt)
+        ask = Ask(
+            plan=plan.digest,
+            run=plan.run,
+            round=number,
+            queries=question.queries.vectors,
+            attempt=attempt,
+            prices=question.queries.prices,
+        )
         try:
             return gathering.release(ask, noise)
         except ProtocolFault:
