@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from recordwise.durable import write_whole
+from recordwise.durable import sweep_beside, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 
@@ -108,8 +108,7 @@ class DeviceAccount:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be kept there: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for leftover in self._path.absolute().parent.glob(f"{self._path.name}.*.part"):  # of one that was killed
-                leftover.unlink(missing_ok=True)
+            sweep_beside(self._path)
             yield
         finally:
             os.close(lock)
