@@ -20,7 +20,7 @@ from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema
 from recordwise.encoders import encode_public, encoder_from
 from recordwise.encoders.spec import opened
-from recordwise.errors import InvalidInput, first_line, real, whole
+from recordwise.errors import InvalidInput, first_line, hidden, real, whole
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DECODERS
@@ -221,6 +221,13 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.noise = noise
         self.progress = progress
         self.random_state = random_state
+
+    def __repr__(self, N_CHAR_MAX: float = 700) -> str:
+        """What scikit-learn shows, whole, without the password of the ledger's URL."""
+        return hidden(super().__repr__(N_CHAR_MAX=float("inf")))
+
+    def _html_repr(self) -> str:
+        return hidden(super()._html_repr())
 
     def fit(self, X: Samples, y: ArrayLike, *, X_public: Samples) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it."""

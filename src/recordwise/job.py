@@ -94,7 +94,7 @@ class Privacy(Section):
     mechanism: str = "auto"
     parties: int = 1
     colluding: int = 1
-    ledger: str | None = None
+    ledger: str | None = Field(default=None, repr=False)  # a URL may hold a password
     budget: str = "default"
     budget_epsilon: float | None = None
     budget_delta: float = 0.0
