@@ -21,7 +21,7 @@ from numbers import Real
 from typing import ClassVar
 
 HIDDEN = "***"
-# Up to the last @ of the line, and to the last quotation mark: a password may hold either, and hiding more does no harm.
+# Up to the last @, or quotation mark, of the line: a password may hold either, and hiding more does no harm.
 _IN_URL = re.compile(r"(://[^\s:/@]*:)(?!\*{3}@)[^\n]*@")
 _IN_PARAMETER = re.compile(
     r"((?:password|passwd|secret|token)\s*=\s*)(?:(?:'|&#x27;).*(?:'|&#x27;)|[^\s&'\"]+)", re.IGNORECASE

@@ -72,7 +72,7 @@ def ledger_verify(
         typer.echo(f"signed with key {found.key}, which is here")
     else:
         typer.echo(
-            f"signed with key {found.key}, which is not here: whoever may write to the ledger could have written it anew"
+            f"signed with key {found.key}, which is not here: who may write to the ledger could have written it anew"
         )
     for note in found.notes:
         typer.echo(note)
@@ -82,7 +82,7 @@ def ledger_verify(
 def ledger_sign(
     place: Place, head: Annotated[str, typer.Option(help="Where the ledger ends, in full, as `verify` prints it.")]
 ) -> None:
-    """Take responsibility for a ledger whose key is lost, or for an older copy if it is all there is. It stays noted."""
+    """Take responsibility for a ledger whose key is lost, or for an older copy if that is all there is."""
     from recordwise.privacy.ledger import Ledger
 
     typer.echo(f"signed; head: {Ledger.open(place, read_only=True).sign(head)}")

@@ -183,7 +183,5 @@ def _heads(book: dict[str, Any]) -> Iterator[Head]:
 
 
 def _chained(book: dict[str, Any]) -> Head:
-    head = Head()
-    for head in _heads(book):
-        pass
+    *_, head = _heads(book)
     return head

@@ -53,7 +53,7 @@ def content_of(place: str) -> Content:
 
 
 def put(place: str, content: Content) -> None:
-    """Make the database hold this, as somebody does who may write to it: no constraint is checked that can be undone."""
+    """Make the database hold this, as somebody may who can write to it: foreign keys are not looked at."""
     url = f"sqlite:///{place}" if "://" not in place else place.replace("postgresql://", "postgresql+psycopg://")
     engine = sa.create_engine(url, poolclass=sa.NullPool)  # SQLite checks no foreign keys unless told
     with engine.begin() as connection:
