@@ -19,7 +19,7 @@ FEW, MANY = 8_000, 24_000
 DIM, CLASSES, QUERIES = 4, 4, 80
 TRUSTS: dict[str, dict[str, Any]] = {
     "central": {"trust": "central"},
-    "distributed": {"trust": "distributed", "parties": 5},
+    "distributed": {"trust": {"trust": "distributed", "parties": 5}},
     "local": {"trust": "local"},
     "local, long messages": {"trust": "local", "mechanism": "randomized-response"},  # 40 bytes a record
     "shuffle": {"trust": "shuffle", "delta": 1e-6, "mechanism": "collision"},
@@ -59,9 +59,9 @@ def peak(num_records: int, settings: dict[str, Any]) -> int:
 def bytes_per_record(settings: dict[str, Any], place: Path | None = None) -> float:
     peaks = []
     for number, num_records in enumerate((2_000, FEW, MANY)):  # the first one fills what later ones share
-        paid = {} if place is None else {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}
+        at = {} if place is None else {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}
         fits._seen.forget()
-        peaks.append(peak(num_records, {**settings, **paid}))
+        peaks.append(peak(num_records, {**settings, "account": at}))
     return (peaks[2] - peaks[1]) / (MANY - FEW)
 
 

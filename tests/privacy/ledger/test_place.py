@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from recordwise import PrivateDistiller
+from recordwise.account import Account
 from recordwise.errors import InvalidInput, LedgerFault, RecordwiseError, hidden, shown
 from recordwise.federation.policy import Policy
-from recordwise.job import Privacy
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.ledger.place import Place
 from recordwise.privacy.ledger.store import Store
@@ -70,11 +70,13 @@ def test_no_spelling_of_a_password_is_seen(place: str, caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("place", SPELLINGS)
 def test_settings_show_no_password(place: str) -> None:
-    distiller = PrivateDistiller(epsilon=2.0, ledger=place, classes=list(range(300)), encoder="x" * 700)
+    settings = {"ledger": place, "budget": "b" * 100}
+    distiller = PrivateDistiller(epsilon=2.0, account=settings, classes=list(range(300)), encoder="x" * 700)
     for text in (repr(distiller), str(distiller), distiller._html_repr(), str(distiller._repr_mimebundle_())):
         assert told(hidden_constants(text)) == []
     assert "epsilon=2.0" in repr(distiller)
-    assert told(repr(Privacy(epsilon=1, ledger=place))) == []
+    for account in (Account(ledger=place), PrivateDistiller(account=Account(ledger=place))):
+        assert told(repr(account)) == []
     assert told(repr(Policy(epsilon=Fraction(1), ledger=place))) == []
 
 

@@ -275,7 +275,7 @@ class Ledger:
         here = self._owner.seen_at(self._store.place.remembered)
         if here is not None and here.account != found.ledger:
             raise LedgerFault(
-                f"ledger {self._store.name} is not the one that was charged there before, of {here.head.count:,} entries: "
+                f"ledger {self._store.name} is not the one that was charged there before ({here.head.count} entries): "
                 "put that one back, or, if nothing that it paid for was published, recordwise ledger forget it"
             )
 
