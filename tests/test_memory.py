@@ -19,7 +19,7 @@ FEW, MANY = 8_000, 24_000
 DIM, CLASSES, QUERIES = 4, 4, 80
 TRUSTS: dict[str, dict[str, Any]] = {
     "central": {"trust": "central"},
-    "distributed": {"trust": {"trust": "distributed", "parties": 5}},
+    "distributed": {"trust": {"name": "distributed", "parties": 5}},
     "local": {"trust": "local"},
     "local, long messages": {"trust": "local", "mechanism": "randomized-response"},  # 40 bytes a record
     "shuffle": {"trust": "shuffle", "delta": 1e-6, "mechanism": "collision"},
