@@ -46,6 +46,7 @@ def new_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
     return lambda: monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / f"owner-{next(numbers)}"))
 
 
+@pytest.mark.timeout(1200)  # two hundred deaths, and as many successors, on a machine that may be busy
 def test_a_process_killed_at_any_step_breaks_no_promise(
     new_place: Callable[[], str], mortals: Mortals, new_owner: Callable[[], None]
 ) -> None:
