@@ -216,6 +216,7 @@ def device(place: Path, asked: Path, dies_at: int) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.timeout(1200)  # a process per death, on a machine that may be busy
 def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path) -> None:
     task().save(tmp_path / "task.npz")
     deaths = 0
