@@ -26,5 +26,6 @@ def test_every_attacker_of_the_threat_model_has_a_section() -> None:
         "The coordinator",
         "The shuffler",
         "A thief of a disk",
+        "Who can write to a run's folder",
     ):
         assert re.search(rf"^## .*{attacker}", text, re.MULTILINE)
