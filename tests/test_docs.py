@@ -292,6 +292,7 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
         "## `[records]`": RecordSettings,
         "## `[account]`": Account,
         "## `[plan]`": job.Planning,
+        "## `[compare]`": job.Compare,
     }
     for heading, model in sections.items():
         section = re.split(r"\n###? ", text.split(heading)[1])[0]
