@@ -14,7 +14,7 @@ from recordwise.cli.auditing import audit
 from recordwise.cli.comparing import compare
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
-from recordwise.cli.planning import amplify, plan
+from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
 from recordwise.errors import RecordwiseError
 
@@ -29,10 +29,10 @@ app = typer.Typer(
     a student is trained on the labelled pool and can be published.
 
     First visit: [bold]recordwise demo[/bold]. Your own data: write a job file (see [bold]recordwise run --help[/bold]),
-    then [bold]recordwise plan[/bold] and [bold]recordwise run job.toml[/bold].""",
+    then [bold]recordwise check job.toml[/bold], [bold]plan[/bold] and [bold]run[/bold].""",
 )
 app.add_typer(ledger_app, name="ledger")
-for command in (run, compare, plan, amplify, report, demo, audit):
+for command in (run, compare, plan, check, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
 
