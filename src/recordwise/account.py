@@ -12,6 +12,7 @@ import numpy as np
 from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.formats import text_of
 from recordwise.privacy.events import Event
 from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.guarantee import Guarantee, Trust, exact
@@ -152,7 +153,7 @@ class Account:
         booked = RecordFilter.load(kept)
         if booked.guard != self.payments.guard:
             raise ChangedInput("another process began this run at the same time: run the same command again")
-        if not owners.exists() or owners.read_text() != whose():
+        if not owners.exists() or text_of(owners) != whose():
             raise ChangedInput(
                 "the private records changed since the run began, and what they paid is booked row by row; undo the "
                 "change, or start a new run in another folder"

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from recordwise.durable import sync_folder, write_whole
 from recordwise.errors import ChangedInput, InvalidInput, shown
+from recordwise.formats import json_file, json_from, text_of
 
 Kept = TypeVar("Kept")
 
@@ -45,12 +46,12 @@ class Checkpoint:
         """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
         folder = Path(folder)
         manifest = folder / MANIFEST
-        told = json.loads(json.dumps(facts, sort_keys=True))
+        told = json_from(json.dumps(facts, sort_keys=True).encode())
         if not manifest.exists():
             if folder.exists() and any(path.name != OWN_LEDGER for path in folder.iterdir()):
                 raise InvalidInput(f"the run folder must be new, empty or an earlier run's, got {str(folder)!r}")
             return cls._begin(folder, told)
-        begun = json.loads(manifest.read_text())
+        begun = json_file(manifest)
         for name in sorted(begun["facts"].keys() | told.keys()):
             before, now = begun["facts"].get(name), told.get(name)
             if before != now:
@@ -94,7 +95,7 @@ class Checkpoint:
 
     def refuse_other_payer(self, payer: str) -> None:
         """Refuse whoever is not the one that paid for what was released."""
-        if self.bound and (self.folder / BOUND).read_text() != payer:
+        if self.bound and text_of(self.folder / BOUND) != payer:
             raise ChangedInput(
                 f"the run in {str(self.folder)!r} was paid from another ledger or budget, or from none; go on with "
                 "that one, or start a new run in another folder"

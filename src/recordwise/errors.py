@@ -19,6 +19,8 @@ from __future__ import annotations
 from numbers import Real
 from typing import ClassVar
 
+MOST_SAID = 300  # letters of another package's message
+
 
 class RecordwiseError(Exception):
     exit_code: ClassVar[int] = 1
@@ -99,4 +101,10 @@ def shown(value: object) -> str:
 
 def first_line(fault: BaseException) -> str:
     """What another package's exception says, in one line."""
-    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    said = str(fault).strip().splitlines()
+    return said[0][:MOST_SAID] if said else type(fault).__name__
+
+
+def one_line(words: str) -> str:
+    """Words as one line that any terminal can show: what cannot be printed is a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words.split()))

@@ -28,7 +28,6 @@ of one, says how samples are read where the pool is not to fix it.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -39,6 +38,7 @@ from recordwise.data.files import read
 from recordwise.data.samples import Kind, Loaded, Samples
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
+from recordwise.formats import toml_file
 
 TABLES = (".csv", ".parquet")
 
@@ -171,11 +171,9 @@ def read_job(path: str | Path) -> JobFile:
 def read_settings(path: Path, kind: type[Settings]) -> Settings:
     """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as fault:
-        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
+        content = toml_file(path)
+    except InvalidInput as fault:
+        raise InvalidInput(f"the job file {fault}") from fault
     try:
         return kind.model_validate(content)
     except ValidationError as fault:

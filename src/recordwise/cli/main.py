@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -13,7 +14,7 @@ from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
 from recordwise.cli.planning import amplify, plan
 from recordwise.cli.running import demo, report, run
-from recordwise.errors import RecordwiseError
+from recordwise.errors import RecordwiseError, one_line
 
 app = typer.Typer(
     name="recordwise",
@@ -32,6 +33,8 @@ app.add_typer(ledger_app, name="ledger")
 for command in (run, plan, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
+
+TRACEBACK = "RECORDWISE_TRACEBACK"  # set, it shows where an unexpected fault came from
 
 # The parent of every error about options and arguments. Typer offers no name for it, and it lies in click or, from
 # Typer 0.26 on, in Typer itself.
@@ -60,20 +63,28 @@ def main() -> None:
         if isinstance(code, int) and code:
             sys.exit(code)
     except RecordwiseError as error:
-        print(f"recordwise: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
     except UsageError as error:
-        mistake = " ".join(error.format_message().split())
+        mistake = error.format_message()
         if mistake:  # nothing is said where a bare command has already shown its help
             path = error.ctx.command_path if error.ctx else "recordwise"
-            print(f"recordwise: {mistake} ({path} --help shows what there is)", file=sys.stderr)
+            _end(f"{mistake} ({path} --help shows what there is)", error.exit_code)
         sys.exit(error.exit_code)
     except OSError as error:  # a folder that cannot be written, a full disk
         about = f": {error.filename}" if error.filename else ""
-        print(f"recordwise: {error.strerror or error}{about}", file=sys.stderr)
-        sys.exit(1)
+        _end(f"{error.strerror or error}{about}", 1)
     except typer.Abort:
-        sys.exit(130)
+        _end("stopped", 130)
     except KeyboardInterrupt:
-        print("recordwise: interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+        _end("interrupted; run the same command again to go on", 130)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        # What it says may quote a record, so only its kind is shown.
+        _end(f"unexpected fault ({type(error).__name__}); {TRACEBACK}=1 shows where, and perhaps what it read", 70)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    """Say why, in one line that any terminal can show, and exit."""
+    print(f"recordwise: {one_line(line)}", file=sys.stderr)
+    sys.exit(code)

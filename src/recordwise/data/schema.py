@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spe
 from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples
 from recordwise.errors import InvalidInput, shown
+from recordwise.formats import json_file, json_from, toml_file
 
 NUMBER, CATEGORY, DATE, TEXT = "number", "category", "date", "text"
 COLUMN_KINDS = (NUMBER, CATEGORY, DATE, TEXT)
@@ -182,14 +182,9 @@ class Schema:
             return cls.from_dict(told)
         path = Path(told)
         try:
-            content = path.read_text(encoding="utf-8-sig")
-            return cls.from_dict(json.loads(content) if path.suffix.lower() == ".json" else tomllib.loads(content))
-        except OSError as fault:
-            raise InvalidInput(f"the schema {str(path)!r} could not be read: {fault.strerror}") from fault
-        except InvalidInput:
-            raise
-        except ValueError as fault:
-            raise InvalidInput(f"the schema {str(path)!r} must be JSON or TOML: {fault}") from fault
+            return cls.from_dict(json_file(path) if path.suffix.lower() == ".json" else toml_file(path))
+        except InvalidInput as fault:
+            raise InvalidInput(f"the schema {fault}") from fault
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; what is not there is left out."""
@@ -202,7 +197,7 @@ class Schema:
             "shape": list(self.shape),
             "numbers": self.numbers,
         }
-        told: dict[str, Any] = json.loads(json.dumps({key: value for key, value in plain.items() if value}))
+        told: dict[str, Any] = json_from(json.dumps({key: value for key, value in plain.items() if value}).encode())
         return told
 
     @classmethod

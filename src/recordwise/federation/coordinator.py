@@ -8,7 +8,6 @@ Guarantees:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from recordwise.federation.identity import kept_key
 from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
+from recordwise.formats import json_file, text_of
 from recordwise.hashing import fingerprint
 from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Trust
@@ -97,7 +97,7 @@ def _publish(
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust
     plan = Plan(
-        run=json.loads((folder / "run.json").read_text())["run"],
+        run=json_file(folder / "run.json")["run"],
         rounds=rounds,
         attempts=company.attempts if trust is Trust.DISTRIBUTED else 1,
         protocol=question.protocol,
@@ -132,7 +132,7 @@ def _release(gathering: Gathering, folder: Path, question: Question, noise: Nois
     plan, number = gathering.plan, question.round
     place = folder / f"attempt-{number}"
     while True:
-        attempt = int(place.read_text()) if place.exists() else 1
+        attempt = int(text_of(place)) if place.exists() else 1
         if attempt > plan.attempts:
             raise ProtocolFault(
                 f"round {number} was attempted {plan.attempts} time(s), which is all that silos approved; start a new "

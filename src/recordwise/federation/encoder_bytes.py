@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault, shown
-from recordwise.federation.forms import array_from, json_object
+from recordwise.federation.forms import json_object, plain
+from recordwise.formats import Archive
 
 MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH = 1 << 28, 10_000, 32
 CLASSES = frozenset(
@@ -82,22 +82,11 @@ def shown_as(content: bytes) -> str:
 
 def _unpacked(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            entries = file.infolist()
-            size = sum(entry.file_size for entry in entries)
-            if len(entries) > MOST_ENTRIES or size > MOST_UNPACKED:
-                raise ProtocolFault(
-                    f"an encoder must unpack to at most {MOST_UNPACKED:,} bytes in {MOST_ENTRIES:,} parts, this one "
-                    f"has {size:,} in {len(entries):,}"
-                )
-            # A part gives no more bytes than it announced, whatever it holds.
-            parts = {entry.filename.removesuffix(".npy"): file.read(entry) for entry in entries}
-        arrays = {name: array_from(part) for name, part in parts.items()}
+        with Archive(content, what="an encoder", most=MOST_UNPACKED, members=MOST_ENTRIES) as file:
+            arrays = {name: plain(array) for name, array in file.items()}
         return json_object(arrays["told"].tobytes())["encoder"], arrays
-    except ProtocolFault:
-        raise
-    except Exception as error:  # a damaged archive fails in as many ways as there are formats in it
-        raise ProtocolFault("an encoder must be an archive of plain arrays, this one is not") from error
+    except (InvalidInput, KeyError) as error:
+        raise ProtocolFault(f"an encoder must be an archive of plain arrays, this one is not: {error}") from error
 
 
 def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:

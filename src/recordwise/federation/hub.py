@@ -16,6 +16,7 @@ from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
 from recordwise.federation.replies import log
 from recordwise.federation.settings import CoordinatorFile, read_coordinator
+from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
@@ -32,11 +33,7 @@ def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
     (folder / REGISTERED).mkdir(parents=True, exist_ok=True)
     identities = []
     for place in certificates:
-        try:
-            with place.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as fault:
-            raise InvalidInput(f"the certificate {str(place)!r} could not be read: {fault.strerror}") from fault
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         write_whole(folder / REGISTERED / f"{identity.hex()}.crt", content)
         identities.append(identity)
@@ -51,7 +48,7 @@ def door(folder: Path, *, host: str, port: int) -> Door:
         parties[company.shuffler[1]] = company.shuffler[0]
     trusted: dict[str, bytes] = {}
     for place in sorted((folder / REGISTERED).glob("*.crt")):
-        content = place.read_bytes()
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         if identity in parties:
             trusted[parties[identity]] = content

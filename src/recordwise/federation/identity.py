@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.secure_sum import masks
+from recordwise.formats import text_of
 
 KEY_BYTES = 32
 
@@ -62,7 +63,7 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, f"{fresh.hex()}\n".encode(), mode=0o600)
     try:
-        key = bytes.fromhex(path.read_text())
+        key = bytes.fromhex(text_of(path, most=1 << 12))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} must hold a private key in hexadecimal digits: {error}") from error
     if len(key) != KEY_BYTES:

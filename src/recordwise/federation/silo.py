@@ -19,6 +19,7 @@ from recordwise.federation.policy import Policy
 from recordwise.federation.refusals import Failed
 from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
+from recordwise.formats import content_of, text_of
 from recordwise.hashing import digest_of
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
@@ -95,7 +96,7 @@ class Silo:
         plan = Plan.from_bytes(content)
         place = self._place(plan.run)
         if place.exists():
-            if place.read_bytes() != content:
+            if content_of(place) != content:
                 raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")
         else:
             self.policy.check(plan, self.name)
@@ -131,7 +132,7 @@ class Silo:
         place = self._place(ask.run)
         if not place.exists():
             raise ProtocolFault(f"run {ask.run!r} must be planned and accepted before it asks anything, it is not")
-        plan = Plan.from_bytes(place.read_bytes())
+        plan = Plan.from_bytes(content_of(place))
         if plan.digest != ask.plan:
             raise ChangedInput(f"run {ask.run!r} must ask under the plan that was accepted, it names another")
         if not 1 <= ask.round <= plan.rounds:
@@ -207,7 +208,7 @@ class Silo:
         if not place.exists():
             place.parent.mkdir(exist_ok=True)
             write_whole(place, ask.asked.encode())
-        elif place.read_text() != ask.asked:
+        elif text_of(place) != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
 
     def _sum(self, stage: str, request: bytes) -> bytes:

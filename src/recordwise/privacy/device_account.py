@@ -16,6 +16,7 @@ from typing import Any
 
 from recordwise.durable import write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
+from recordwise.formats import json_file
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 
 FORMAT = "recordwise-account-1"
@@ -81,12 +82,12 @@ class DeviceAccount:
         return message
 
     def _read(self) -> dict[str, Any]:
+        if not self._path.exists():
+            raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet")
         try:
-            book: dict[str, Any] = json.loads(self._path.read_bytes())
+            book: dict[str, Any] = json_file(self._path)
             if book["format"] != FORMAT or not _spent(book) <= Fraction(book["cap"]):
                 raise ValueError("it says something else")
-        except FileNotFoundError as error:
-            raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be read: {error}") from error
         return book
