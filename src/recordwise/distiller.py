@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recordwise.account import Account
 from recordwise.checkpoint import Checkpoint, NoFolder
-from recordwise.data import Samples, Schema
+from recordwise.data import Samples, Schema, taken
 from recordwise.encoders import encode_public, encoder_from
 from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput, first_line, real, whole
@@ -429,8 +429,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
-        if hasattr(X, "__array__") and not hasattr(X, "__len__"):
-            X = np.asarray(X)
+        if not issparse(X):
+            X = taken(X, "X")
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "fiubc":
             raise InvalidInput(f"samples must have shape (n, dim), got {X.shape}. Reshape your data")
         if issparse(X):

@@ -19,6 +19,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import ClassVar
 
+MOST_WHOLE = 10**15  # more of anything does not fit a computer, nor a float exactly
 MOST_SAID = 300  # letters of another package's message
 
 
@@ -89,13 +90,19 @@ def probability(**values: object) -> None:
 
 def _at_least(least: int, values: dict[str, object]) -> None:
     for name, value in values.items():
-        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= least):
+        number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else -1
+        if number < least:
             raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}")
+        if number > MOST_WHOLE:
+            raise InvalidInput(f"{name} must be a whole number <= {MOST_WHOLE:,}, got {shown(value)}")
 
 
 def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python spells
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

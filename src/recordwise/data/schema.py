@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import Bools
 from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spells_dates, word_of
 from recordwise.data.pictures import BYTES, fitted
-from recordwise.data.samples import Kind, Loaded, Samples
+from recordwise.data.samples import Kind, Loaded, Samples, taken
 from recordwise.errors import InvalidInput, shown
 from recordwise.formats import json_file, json_from, toml_file
 
@@ -269,6 +269,14 @@ class Schema:
         if hasattr(samples, "iloc"):
             samples = self._in_order(samples)
         array = samples if isinstance(samples, np.ndarray) else None
+        held = (
+            dict(samples.dtypes.items()) if hasattr(samples, "iloc") else {"": array.dtype} if array is not None else {}
+        )
+        for name, dtype in held.items():
+            if isinstance(dtype, np.dtype) and (dtype.kind in "cVm" or (dtype.kind == "M" and self.kind != Kind.TABLE)):
+                column = f" in column {name!r}" if name else ""
+                no = "Complex data not supported" if dtype.kind == "c" else f"{str(dtype)[:60]} is not supported"
+                raise InvalidInput(f"samples must be numbers, text or dates of a table. {no}{column}")
         if self.kind in (Kind.VECTORS, Kind.TABLE):
             width = len(samples.columns) if hasattr(samples, "iloc") else None
             if array is not None and (array.dtype != object or array.ndim != 1):
@@ -285,8 +293,6 @@ class Schema:
             raise InvalidInput(f"samples must be images (n, h, w[, c]) like the pool's, got {array.shape}")
         elif self.kind == Kind.TEXT and array is not None and array.dtype.kind not in "OUSTV":
             raise InvalidInput(f"samples must be text like the pool's, got numbers of shape {array.shape}")
-        if array is not None and array.dtype.kind in "cV":
-            raise InvalidInput(f"samples must be numbers, text or dates. Complex data not supported, got {array.dtype}")
         # An encoder takes bytes to go up to 255, and all else as it is.
         pixels = self.kind == Kind.IMAGES and array is not None and array.dtype.kind in "biuf"
         if pixels and (array.dtype == np.uint8) != (self.numbers == BYTES):  # type: ignore[union-attr]
@@ -297,9 +303,11 @@ class Schema:
         if hasattr(samples, "iloc") and not hasattr(samples, "columns"):  # a pandas Series
             return samples.to_numpy()
         if not hasattr(samples, "iloc"):
-            return samples if isinstance(samples, np.ndarray | Sequence) else np.asarray(samples)
+            return taken(samples)
         if not self.names:
             return samples
+        if len(set(map(str, samples.columns))) != len(samples.columns):
+            raise InvalidInput("X must have columns of different names, two are the same")
         held = {str(name): place for place, name in enumerate(samples.columns)}
         lacking = [name for name in self.names if name not in held]
         if lacking:

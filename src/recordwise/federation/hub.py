@@ -20,7 +20,7 @@ from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.report import Summary, summarize
-from recordwise.run import read_test, write_outcome
+from recordwise.run import read_test, score, write_outcome
 
 COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
 
@@ -78,7 +78,7 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
     )
     company = told.federation.company()
     fit_silos(distiller, pool, company, exchange, on_fault=lambda fault: log.warning("left out: %s", fault))
-    accuracy = None if test is None else float(distiller.score(*test))
+    accuracy = None if test is None else score(distiller, *test)
     summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
     assert told.out is not None  # a coordinator's file has a default
     write_outcome(told.out, distiller, summary)

@@ -14,6 +14,8 @@ from recordwise.arrays import (
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import Neighbours, one_of
 
+MOST_CELLS = 10**9  # of a tally: eight gigabytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
@@ -31,6 +33,10 @@ class Ballot:
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
+        if self.num_cells > MOST_CELLS:
+            raise InvalidInput(
+                f"a ballot must have at most {MOST_CELLS:,} cells (query, class), got {self.num_cells:,}"
+            )
         if self.votes_per_record > self.num_queries:
             raise InvalidInput(f"k must be <= the {self.num_queries} queries, got {self.votes_per_record}")
         if self.labels_per_record > self.num_classes:
