@@ -229,7 +229,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         def voters(question: Question) -> Release:
             if self.ledger is None and run.noise.private and question.round == 1:
-                count_fit(X, self.guarantee_)
+                count_fit(run.records.samples, self.guarantee_)
             cast = vote(run.records, question, self.progress)
             votes = run.account.admit(cast, question.protocol, whose=run.records.fingerprint)
             return release(votes, question.protocol, run.noise, parties=self.parties, senders=run.senders)

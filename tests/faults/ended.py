@@ -34,9 +34,8 @@ class Ended:
     @property
     def mistake(self) -> str:
         """What is wrong with this ending; empty where nothing is."""
-        lines = [
-            line for line in self.err.splitlines() if line.strip() and not line.endswith(STEP) and HOLDER not in line
-        ]
+        told = [line for line in self.err.splitlines() if line.strip() and not line.endswith(STEP)]
+        lines = [line for line in told if HOLDER not in line]
         if self.code not in KNOWN:
             return f"exit code {self.code}: {self.err[-2000:]}"
         if "Traceback" in self.err + self.out:

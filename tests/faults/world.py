@@ -72,7 +72,7 @@ def fill(folder: Path) -> None:
     os.mkfifo(folder / "pipe.npz")
     os.mkfifo(folder / "pipe.toml")
     os.mkfifo(folder / "pipe")
-    os.symlink("loop", folder / "loop")
+    (folder / "loop").symlink_to("loop")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()  # noqa: PTH109
         os.chdir(folder)  # a socket's path is short

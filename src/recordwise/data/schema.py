@@ -269,14 +269,8 @@ class Schema:
         if hasattr(samples, "iloc"):
             samples = self._in_order(samples)
         array = samples if isinstance(samples, np.ndarray) else None
-        held = (
-            dict(samples.dtypes.items()) if hasattr(samples, "iloc") else {"": array.dtype} if array is not None else {}
-        )
-        for name, dtype in held.items():
-            if isinstance(dtype, np.dtype) and (dtype.kind in "cVm" or (dtype.kind == "M" and self.kind != Kind.TABLE)):
-                column = f" in column {name!r}" if name else ""
-                no = "Complex data not supported" if dtype.kind == "c" else f"{str(dtype)[:60]} is not supported"
-                raise InvalidInput(f"samples must be numbers, text or dates of a table. {no}{column}")
+        types = {"": array.dtype} if array is not None else {}
+        self._check_types(dict(samples.dtypes.items()) if hasattr(samples, "iloc") else types)
         if self.kind in (Kind.VECTORS, Kind.TABLE):
             width = len(samples.columns) if hasattr(samples, "iloc") else None
             if array is not None and (array.dtype != object or array.ndim != 1):
@@ -297,6 +291,14 @@ class Schema:
         pixels = self.kind == Kind.IMAGES and array is not None and array.dtype.kind in "biuf"
         if pixels and (array.dtype == np.uint8) != (self.numbers == BYTES):  # type: ignore[union-attr]
             raise InvalidInput(f"records must have pixels like the pool's {self.numbers}, got {array.dtype}")  # type: ignore[union-attr]
+
+    def _check_types(self, types: Mapping[Any, Any]) -> None:
+        for name, dtype in types.items():
+            kind = dtype.kind if isinstance(dtype, np.dtype) else ""
+            if kind and (kind in "cVm" or (kind == "M" and self.kind != Kind.TABLE)):
+                where = f" in column {name!r}" if name else ""
+                rule = "Complex data not supported" if kind == "c" else f"{str(dtype)[:60]} is not supported"
+                raise InvalidInput(f"samples must be numbers, text or dates of a table. {rule}{where}")
 
     def _in_order(self, samples: Samples) -> Samples:
         """A frame's columns by their names, in the schema's order; whatever else stays as it is."""

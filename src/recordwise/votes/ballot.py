@@ -34,9 +34,7 @@ class Ballot:
             labels_per_record=self.labels_per_record,
         )
         if self.num_cells > MOST_CELLS:
-            raise InvalidInput(
-                f"a ballot must have at most {MOST_CELLS:,} cells (query, class), got {self.num_cells:,}"
-            )
+            raise InvalidInput(f"a ballot must have at most {MOST_CELLS:,} cells, got {self.num_cells:,}")
         if self.votes_per_record > self.num_queries:
             raise InvalidInput(f"k must be <= the {self.num_queries} queries, got {self.votes_per_record}")
         if self.labels_per_record > self.num_classes:
