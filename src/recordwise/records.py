@@ -156,8 +156,10 @@ def as_labels(y: Any, num_records: int) -> Any:
         raise InvalidInput(f"y must have shape (n,), got {'text' if isinstance(held, str | bytes) else ()}")
     if isinstance(held, np.ndarray) and held.dtype.kind not in LABELS:
         raise InvalidInput(f"y must hold numbers, text or booleans, got {str(held.dtype)[:60]}")
-    if isinstance(held, np.ma.MaskedArray):  # a gap is that record's own
-        held = np.where(np.ma.getmaskarray(held), None, np.asarray(held, dtype=object))  # type: ignore[no-untyped-call]
+    if isinstance(held, np.ma.MaskedArray):
+        gaps = np.ma.getmaskarray(held)
+        held = np.array(held, dtype=object)
+        held[gaps] = None  # a gap is that record's own
     if len(held) != num_records:
         raise InvalidInput(f"y must have one label for each of the {num_records} records, got {len(held)}")
     return held

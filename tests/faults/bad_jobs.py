@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
-from world import JOB, Raw, document
+from tiny import JOB, Raw, document
 
 from recordwise.job import JobFile, Method, Privacy, Source
 from recordwise.randomness import seeded

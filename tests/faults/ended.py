@@ -65,6 +65,11 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def none_of(found: list[str]) -> None:
+    """Fail with all that was found, one a line."""
+    assert not found, "\n".join([f"{len(found)} found:", *found])
+
+
 def recordwise(*arguments: str | Path, within: Path) -> Ended:
     """`recordwise arguments` in the folder `within`."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))

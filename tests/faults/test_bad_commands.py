@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from bad_commands import bad_commands
-from ended import recordwise
-from world import charges, fill
+from ended import none_of, recordwise
+from tiny import charges, fill
 
 HELP = (2, "")  # a bare command shows its help on standard output, and says nothing else
 
@@ -24,7 +24,7 @@ def mistakes(folder: Path, commands: list[tuple[str, ...]]) -> list[str]:
 
 
 def test_some_bad_commands_end_in_one_line(tmp_path: Path) -> None:
-    assert not mistakes(tmp_path, list(bad_commands())[::7])
+    none_of(mistakes(tmp_path, list(bad_commands())[::7]))
 
 
 @pytest.mark.slow
@@ -32,4 +32,4 @@ def test_some_bad_commands_end_in_one_line(tmp_path: Path) -> None:
 def test_all_bad_commands_end_in_one_line(tmp_path: Path) -> None:
     commands = list(bad_commands())
     assert len(commands) >= 138
-    assert not mistakes(tmp_path, commands)
+    none_of(mistakes(tmp_path, commands))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from bad_jobs import bad_jobs
-from ended import recordwise
-from world import JOB, charges, document, fill
+from ended import none_of, recordwise
+from tiny import JOB, charges, document, fill
 
 FEW, MANY = 60, 900
 UNTAUGHT = "there is nothing to teach"  # the one refusal that a release may come before, as `errors.py` says
@@ -37,7 +37,7 @@ def test_the_job_that_the_others_are_made_from_is_good(tmp_path: Path) -> None:
 
 
 def test_some_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path) -> None:
-    assert not mistakes(tmp_path, list(itertools.islice(bad_jobs(), 0, 5 * FEW, 5)))
+    none_of(mistakes(tmp_path, list(itertools.islice(bad_jobs(), 0, 5 * FEW, 5))))
 
 
 @pytest.mark.slow
@@ -46,4 +46,4 @@ def test_some_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path) -> None:
 def test_all_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path, part: int) -> None:
     jobs = list(itertools.islice(bad_jobs(), MANY))
     assert len(jobs) == MANY
-    assert not mistakes(tmp_path, jobs[part::4])
+    none_of(mistakes(tmp_path, jobs[part::4]))

@@ -274,7 +274,7 @@ class ArrayFile:
         path = folder / self.source.path.name
         if path.suffix.lower() == ".npz":
             with Archive(self.source.path) as held:
-                others = dict(held)
+                others: dict[str, Any] = dict(held)
             name = self.source.samples if isinstance(self.source.samples, str) else self._sample_name(list(others))
             np.savez(path, **(others | {name: samples, str(self.source.labels): labels}))
         else:

@@ -73,9 +73,7 @@ def main() -> None:
     except OSError as error:  # a folder that cannot be written, a full disk
         about = f": {error.filename}" if error.filename else ""
         _end(f"{error.strerror or error}{about}", 1)
-    except typer.Abort:
-        _end("stopped", 130)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         _end("interrupted; run the same command again to go on", 130)
     except Exception as error:
         if os.environ.get(TRACEBACK):

@@ -61,9 +61,10 @@ def taken(samples: Samples, name: str = "samples") -> Samples:
     if hasattr(samples, "iloc"):
         return samples
     if isinstance(samples, np.ma.MaskedArray):
-        kind: Any = np.float64 if samples.dtype.kind in "biuf" else object
-        gap = np.nan if kind is np.float64 else None
-        return np.where(np.ma.getmaskarray(samples), gap, np.asarray(samples, dtype=kind))  # type: ignore[no-untyped-call]
+        numeric = samples.dtype.kind in "biuf"
+        filled: NDArray[Any] = np.array(samples, dtype=np.float64 if numeric else object)
+        filled[np.ma.getmaskarray(samples)] = np.nan if numeric else None
+        return filled
     if isinstance(samples, np.matrix | memoryview | array) or (
         hasattr(samples, "__array__") and not isinstance(samples, np.ndarray)
     ):

@@ -111,25 +111,27 @@ class Archive(Mapping[str, NDArray[Any]]):
 
 def _header(file: BinaryIO, size: int, what: str) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
     """Shape, order and type, which must account for every byte."""
-    version = npy.read_magic(file)  # type: ignore[no-untyped-call]
+    version = npy.read_magic(file)
     if version not in HEADERS:
         raise InvalidInput(f"{what} must be of NumPy's format 1.0 or 2.0, got {version}")
-    shape, columns_first, dtype = HEADERS[version](file)  # type: ignore[no-untyped-call]
+    shape: tuple[Any, ...]
+    shape, columns_first, dtype = HEADERS[version](file)
     if dtype.kind not in PLAIN:
         raise InvalidInput(f"{what} must hold plain numbers, text or dates, it holds {str(dtype)[:60]}")
     if not all(type(side) is int and side >= 0 for side in shape):
         raise InvalidInput(f"{what} must have a shape of whole numbers, it has {shown(shape)}")
-    needed, held = math.prod(shape) * dtype.itemsize, size - file.tell()
-    if needed != held or (math.prod(shape) and not dtype.itemsize):
+    count: int = math.prod(shape)
+    needed, held = count * dtype.itemsize, size - file.tell()
+    if needed != held or (count and not dtype.itemsize):
         raise InvalidInput(f"{what} must have the {needed:,} bytes that its header announces, it has {held:,}")
     return shape, "F" if columns_first else "C", dtype
 
 
-def _filled(file: BinaryIO, shape: tuple[int, ...], order: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _filled(file: BinaryIO, shape: tuple[Any, ...], order: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     count = math.prod(shape)
     flat = np.empty(count, dtype)
     if count and dtype.itemsize:
-        rest = memoryview(flat.view(np.uint8)).cast("B")
+        rest = flat.view(np.uint8).data.cast("B")
         while rest:
             part = file.read(min(CHUNK, len(rest)))
             if not part:

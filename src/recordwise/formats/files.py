@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
 
@@ -23,7 +23,7 @@ KINDS = {
 }
 
 
-def opened(path: str | Path) -> BinaryIO:
+def opened(path: str | Path) -> BufferedReader:
     """A regular file, open for reading; a pipe, a socket, a device or a folder is refused, and never waited for."""
     try:
         handle = os.open(path, WITHOUT_WAITING)

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def document(job: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fill(folder: Path) -> None:
-    """Data that the job reads, and files that nothing should read."""
+def fill(folder: Path, *, odd: bool = True) -> None:
+    """Data that the job reads, and, where `odd`, files that nothing should read."""
     rng = seeded(0, "faults")
     y = rng.integers(3, size=90)
     X = rng.normal(size=(90, 3)) + 4 * y[:, None]
@@ -65,6 +66,8 @@ def fill(folder: Path) -> None:
     np.savez(folder / "pool.npz", X=X[40:70])
     np.savez(folder / "test.npz", X=X[70:], y=y[70:])
     np.save(folder / "pool.npy", X[40:70])
+    if not odd:
+        return
     (folder / "empty.npz").touch()
     (folder / "empty.npy").touch()
     (folder / "folder.npz").mkdir()
@@ -85,9 +88,8 @@ def charges(folder: Path) -> int:
     found = 0
     for path in folder.rglob("*.sqlite"):
         if path.is_file() and path.stat().st_size:
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
                 tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
                 if "recordwise_releases" in tables:
                     found += connection.execute("SELECT COUNT(*) FROM recordwise_releases").fetchone()[0]
-            connection.close()
     return found
