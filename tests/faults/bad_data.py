@@ -37,17 +37,11 @@ def zipped(name: str, content: bytes, packing: int = zipfile.ZIP_DEFLATED) -> by
 
 
 def bomb() -> bytes:
-    """A small archive of four gigabytes of zeros."""
-    file = io.BytesIO()
-    size = 1 << 32
-    with (
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("X.npy", "w", force_zip64=True) as one,
-    ):
-        one.write(header((size // 8 // 4, 4)))
-        for _ in range(size >> 26):
-            one.write(bytes(1 << 26))
-    return file.getvalue()
+    """A small archive that announces four gigabytes."""
+    content = bytearray(zipped("X.npy", header((1 << 27, 4))))
+    place = content.index(b"PK\x01\x02") + 24  # the size of its one entry, in the archive's directory
+    content[place : place + 4] = (0xFFFFFFF0).to_bytes(4, "little")
+    return bytes(content)
 
 
 def many() -> bytes:
@@ -123,6 +117,9 @@ def contents() -> dict[str, tuple[str, bytes]]:
         "a part of another packing": ("npz", zipped("X.npy", good.getvalue(), zipfile.ZIP_LZMA)),
         "a part with an odd name": ("npz", zipped("../X\x01.npy", good.getvalue())),
         "a csv of nulls": ("csv", b"a,b,c\n\x00,\x00,\x00\n"),
+        "a csv of huge numbers": ("csv", b"a,b,c\n" + b"1e308,-1e308,3\n-1e308,1e308,1\n" * 15),
+        "a csv of tiny numbers": ("csv", b"a,b,c\n" + b"1e-308,0,1\n0,5e-324,2\n" * 15),
+        "a csv of huge numbers and words": ("csv", b"a,b,c\n" + b"1e308,x,3\n-1e308,y,\n" * 15),
         "a csv without rows": ("csv", b"a,b,c\n"),
         "a csv of other columns": ("csv", b"p,q,r\n1,2,3\n"),
         "a csv of one long line": ("csv", b"a,b,c\n" + b"9" * 300_000),

@@ -52,6 +52,8 @@ class Column:
     formats: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInput(f"a column's name must be text, got {shown(self.name)}")
         if self.kind not in COLUMN_KINDS:
             raise InvalidInput(f"a column's kind must be one of {', '.join(COLUMN_KINDS)}, got {shown(self.kind)}")
         object.__setattr__(self, "categories", tuple(map(str, self.categories)))
@@ -68,7 +70,10 @@ class Column:
                     f"column {self.name!r}: formats must be such as strptime reads, got {shown(spelling)}"
                 )
         if self.range is not None:
-            low, high = (float(end) for end in self.range)
+            try:
+                low, high = (float(end) for end in self.range)
+            except (TypeError, ValueError, OverflowError):
+                low, high = np.nan, np.nan
             if self.kind != NUMBER or not low <= high:
                 raise InvalidInput(f"range must be (least, greatest) of a number column, got {shown(self.range)}")
             object.__setattr__(self, "range", (low, high))
