@@ -6,13 +6,21 @@ import copy
 import datetime
 import itertools
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from pydantic import BaseModel
 from tiny import JOB, Raw, document
 
-from recordwise.job import JobFile, Method, Privacy, Source
+from recordwise.account import Account
+from recordwise.job import JobFile, Method, Privacy
+from recordwise.labels import DecoderSettings
+from recordwise.protocols.terms import TrustSettings
+from recordwise.queries import QuerySettings
 from recordwise.randomness import seeded
+from recordwise.records import RecordSettings
+from recordwise.sections import Source
+from recordwise.students import StudentSettings
 
 WRONG: list[Any] = [
     "",
@@ -104,7 +112,9 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     job = copy.deepcopy(JOB)
     place = job
     for key in path[:-1]:
-        place = place.setdefault(key, {})
+        held = place.get(key, {})
+        place[key] = held if isinstance(held, dict) else {"name": held}
+        place = place[key]
     place[path[-1]] = value
     return job
 
@@ -113,14 +123,23 @@ def places() -> list[tuple[str, ...]]:
     """Every key that a job file may have."""
     sections = {"private": Source, "public": Source, "test": Source, "privacy": Privacy, "method": Method}
     inner = [(section, key) for section, kind in sections.items() for key in keys(kind)]
-    return [*((key,) for key in keys(JobFile)), *inner]
+    settings: dict[tuple[str, ...], type[Any]] = {
+        ("privacy", "trust"): TrustSettings,
+        ("method", "queries"): QuerySettings,
+        ("method", "decoder"): DecoderSettings,
+        ("method", "student"): StudentSettings,
+        ("records",): RecordSettings,
+        ("account",): Account,
+    }
+    deepest = [(*path, field.name) for path, kind in settings.items() for field in fields(kind)]
+    return [*((key,) for key in keys(JobFile)), *inner, *deepest]
 
 
 def bad_jobs() -> Iterator[tuple[str, str]]:
     """(name, content) of each; in an order that any first part of which covers all keys."""
     yield from TEXTS.items()
     for path in places():
-        if path[0] in JOB and (len(path) == 1 or path[1] in JOB[path[0]]):
+        if path[0] in JOB and (len(path) == 1 or (len(path) == 2 and path[1] in JOB[path[0]])):
             job = copy.deepcopy(JOB)
             del (job if len(path) == 1 else job[path[0]])[path[-1]]
             yield f"{'.'.join(path)} is missing", document(job)

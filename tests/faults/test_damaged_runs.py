@@ -20,7 +20,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill(folder, odd=False)
     payer = {"ledger": "ledger.sqlite", "budget": "us", "budget_epsilon": 100.0}
     for name in ("done", "begun"):
-        job = {**JOB, "privacy": {**JOB["privacy"], **payer}, "method": {**JOB["method"], "random_state": len(name)}}
+        job = {**JOB, "account": payer, "method": {**JOB["method"], "random_state": len(name)}}
         (folder / f"{name}.toml").write_text(document(job))
         ended = recordwise("run", f"{name}.toml", within=folder)
         assert ended.code == 0, ended.err

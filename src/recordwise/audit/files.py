@@ -23,10 +23,10 @@ from recordwise.data.images import SUFFIXES
 from recordwise.data.tables import value_of
 from recordwise.errors import InvalidInput
 from recordwise.formats import Archive, content_of, csv_file, parquet_file
-from recordwise.job import Source
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol as Release
 from recordwise.randomness import seeded
+from recordwise.sections import Source
 from recordwise.votes import Votes
 
 NO_NUMBER = -12_345

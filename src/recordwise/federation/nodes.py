@@ -17,7 +17,7 @@ from recordwise.federation.settings import ShufflerFile, SiloFile, public_key, r
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
 from recordwise.formats import content_of
-from recordwise.job import read_settings
+from recordwise.sections import read_settings
 
 SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "identity.key", "node.crt"
 
