@@ -100,7 +100,7 @@ def _at_least(least: int, values: dict[str, object]) -> None:
 def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python spells
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
