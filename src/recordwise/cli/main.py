@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -56,8 +58,20 @@ def every_command(
     """What can be said before any command."""
 
 
+ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Stopped(BaseException):
+    """Somebody asked this process to end. No command takes it for something else, as Typer does KeyboardInterrupt."""
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
+
+
 def main() -> None:
-    """Run the command; a mistake ends in one line on standard error and an exit code of its kind."""
+    """Run the command; whatever ends it is told in one line on standard error, with an exit code of its kind."""
+    before = {number: signal.signal(number, _stop) for number in ENDINGS}
     try:
         code = app(prog_name="recordwise", standalone_mode=False)  # what a command exits with comes back as a value
         if isinstance(code, int) and code:
@@ -73,13 +87,19 @@ def main() -> None:
     except OSError as error:  # a folder that cannot be written, a full disk
         about = f": {error.filename}" if error.filename else ""
         _end(f"{error.strerror or error}{about}", 1)
-    except (typer.Abort, KeyboardInterrupt):
-        _end("interrupted; run the same command again to go on", 130)
+    except (typer.Abort, EOFError):  # Typer makes the one of the other
+        _end("a file, or what was typed in, ended too early", 1)
+    except Stopped as stopped:
+        number = stopped.args[0]
+        _end(f"{ENDINGS[number]}; run the same command again to go on", 128 + number)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         # What it says may quote a record, so only its kind is shown.
         _end(f"unexpected fault ({type(error).__name__}); {TRACEBACK}=1 shows where, and perhaps what it read", 70)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(line: str, code: int) -> NoReturn:
