@@ -234,7 +234,7 @@ MISTAKES = [
     ("[public]", "[publik]", "publi"),
     ("num_queries = 40", "num_queries = 4000", "num_queries"),
     ("[privacy]", "[privacy", "not TOML"),
-    ("[privacy]", "# caf\udce9\n[privacy]", "not TOML"),  # a byte of another encoding
+    ("[privacy]", "# caf\udce9\n[privacy]", "must be UTF-8"),  # a byte of another encoding
 ]
 
 
