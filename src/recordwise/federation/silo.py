@@ -81,7 +81,7 @@ class Silo:
         found = ledger.verify(payloads=False).ledger
         if not payer.exists():
             write_whole(payer, found.encode())
-        elif payer.read_text() != found:
+        elif text_of(payer) != found:
             raise ChangedInput(
                 f"this silo paid from another ledger so far; put that one back, or, if its records were never asked "
                 f"about, remove {str(payer)!r}"
