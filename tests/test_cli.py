@@ -263,7 +263,7 @@ MISTAKES = [
     ("[public]", "[publik]", "publi"),
     ("num_queries = 40", "num_queries = 4000", "num_queries"),
     ("[privacy]", "[privacy", "not TOML"),
-    ("[privacy]", "# caf\udce9\n[privacy]", "not TOML"),  # a byte of another encoding
+    ("[privacy]", "# caf\udce9\n[privacy]", "must be UTF-8"),  # a byte of another encoding
 ]
 
 
@@ -404,3 +404,27 @@ def test_a_missing_option_and_a_wrong_value_are_named(
 def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert recordwise("--version", monkeypatch=monkeypatch) == 0
     assert capsys.readouterr().out == f"recordwise {__version__}\n"
+
+
+def test_an_unexpected_fault_is_one_line_that_quotes_nothing(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(path: Path) -> None:
+        raise RuntimeError("could not convert: age 47, flu")
+
+    monkeypatch.setattr("recordwise.job.read_job", fails)
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 70
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "unexpected fault (RuntimeError)" in told and "RECORDWISE_TRACEBACK=1" in told
+    assert "flu" not in told
+    monkeypatch.setenv("RECORDWISE_TRACEBACK", "1")
+    with pytest.raises(RuntimeError, match="flu"):
+        recordwise("run", job, monkeypatch=monkeypatch)
+
+
+def test_whatever_a_message_holds_it_is_one_printable_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recordwise("run", tmp_path / "a\nb\x1b[31m\u202e", monkeypatch=monkeypatch) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and told.strip().isprintable()

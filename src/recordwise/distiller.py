@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recordwise.account import Account, OpenAccount
-from recordwise.data import Samples
+from recordwise.data import Samples, taken
 from recordwise.design import Design
 from recordwise.errors import InvalidInput, first_line, hidden
 from recordwise.fits import count_fit
@@ -174,7 +174,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         def voters(question: Question) -> Release:
             if run.account.ledger is None and run.noise.private and question.round == 1:
-                count_fit(X, self.guarantee_)
+                count_fit(run.records.samples, self.guarantee_)
             cast = vote(run.records, question, progress)
             votes = run.account.admit(cast, question.protocol, whose=run.records.fingerprint)
             return release(votes, question.protocol, run.noise, parties=run.parties, senders=run.senders)
@@ -271,8 +271,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
-        if hasattr(X, "__array__") and not hasattr(X, "__len__"):
-            X = np.asarray(X)
+        if not issparse(X):
+            X = taken(X, "X")
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "fiubc":
             raise InvalidInput(f"samples must have shape (n, dim), got {X.shape}. Reshape your data")
         if issparse(X):

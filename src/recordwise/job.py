@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import PlainValidator, model_validator
+from pydantic import AfterValidator, PlainValidator, model_validator
 
 from recordwise.account import Account
 from recordwise.data.samples import Loaded, Samples
@@ -59,6 +59,8 @@ from recordwise.queries import QuerySettings
 from recordwise.records import RecordSettings
 from recordwise.sections import Section, Source, read_settings
 from recordwise.students import StudentSettings
+
+MOST_NAME = 200
 
 
 class Privacy(Section):
@@ -92,10 +94,17 @@ class Planning(Section):
     attainable: float | None = None
 
 
+def _nameable(name: str) -> str:
+    """A run's name, which is also its folder's: one that stays where it is put."""
+    if not name.isprintable() or len(name) > MOST_NAME or set("/\\") & set(name) or name in (".", ".."):
+        raise ValueError(f"must be up to {MOST_NAME} printable characters without slashes")
+    return name
+
+
 class RunFile(Section):
     """What a run in one place and a run over silos have in common."""
 
-    name: str = ""
+    name: Annotated[str, AfterValidator(_nameable)] = ""
     out: Path | None = None
     public: Source
     test: Source | None = None

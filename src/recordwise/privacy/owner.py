@@ -18,6 +18,7 @@ from pathlib import Path
 
 from recordwise.durable import write_whole
 from recordwise.errors import LedgerFault
+from recordwise.formats import json_file, text_of
 from recordwise.privacy.chain import Head
 
 VARIABLE = "RECORDWISE_KEYS"
@@ -116,20 +117,20 @@ class Owner:
 
     def seen(self, account: str) -> Seen | None:
         """The last head that was seen of an account."""
-        try:
-            told = json.loads((self.folder / SEEN / account).read_bytes())
-            return Seen(account, str(told["place"]), Head(int(told["count"]), str(told["head"])))
-        except FileNotFoundError:
+        if not (self.folder / SEEN / account).exists():
             return None
+        try:
+            told = json_file(self.folder / SEEN / account)
+            return Seen(account, str(told["place"]), Head(int(told["count"]), str(told["head"])))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerFault(f"{str(self.folder / SEEN / account)!r} is damaged: {error}") from error
 
     def seen_at(self, place: str) -> Seen | None:
         """What was last seen at a place, unless it was seen elsewhere since."""
-        try:
-            account = self._pointer(place).read_text()
-        except FileNotFoundError:
+        if not self._pointer(place).exists():
             return None
+        try:
+            account = text_of(self._pointer(place))
         except (OSError, ValueError) as error:
             raise LedgerFault(f"{str(self._pointer(place))!r} is damaged: {error}") from error
         found = self.seen(account)
