@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, write_whole
 from recordwise.errors import LedgerFault
 from recordwise.privacy.chain import Head
 
@@ -160,14 +160,14 @@ class Owner:
         return self.folder / PLACES / hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
     def _keep(self, path: Path, content: str) -> None:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_folder(path.parent, mode=0o700)
         write_whole(path, content.encode("utf-8", "surrogateescape"), mode=0o600)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process and one thread at a time; the lock goes with a process that dies."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.folder, mode=0o700)  # a key must not be lost with the power, after it signed something
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerFault(
