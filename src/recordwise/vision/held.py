@@ -19,7 +19,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from recordwise.extras.torch import torch
 
@@ -31,9 +31,12 @@ from torch.nn import functional
 from recordwise.data.samples import Samples
 from recordwise.errors import InvalidInput, probability, whole
 from recordwise.randomness import seeded
+from recordwise.stored import NotPlain
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
 from recordwise.students.table import Table, mean_over, moved_to
 from recordwise.vision.augment import Augment
+from recordwise.vision.resnet import Classifier, ResNet
+from recordwise.vision.saved import network_of
 from recordwise.vision.schedules import warmed_up
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
@@ -369,7 +372,7 @@ class CountsNetwork:
             if not releases:
                 raise InvalidInput("a network is taught by releases in asked or by first, got neither")
             first = learn_from_counts(images if vectors is None else vectors, releases, seed=self.seed).probabilities
-        self.network_ = hold_to_counts(
+        self.network_: nn.Module = hold_to_counts(
             copy.deepcopy(self.network),
             self.compute.images(images),
             torch.as_tensor(np.asarray(first), device=self.compute.device),
@@ -383,6 +386,24 @@ class CountsNetwork:
         )
         self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
         return self
+
+    def state(self) -> dict[str, Any]:
+        """All that its answers need, to be stored (`recordwise.stored`): only where the network's code is ours."""
+        if type(self.network_) is not Classifier or type(self.network_.backbone) is not ResNet:
+            raise NotPlain(f"must be a Classifier on a ResNet, got {type(self.network_).__name__}")
+        return {
+            "network": {name: tensor.cpu().numpy() for name, tensor in self.network_.state_dict().items()},
+            "mirror": self.settings.mirror,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        network = network_of({name: torch.from_numpy(array) for name, array in state["network"].items()}, "a student")
+        if type(network) is not Classifier or not isinstance(state["mirror"], bool):
+            raise InvalidInput("must hold a network with a head, and whether it mirrors images")
+        made = cls(network, HeldToCounts(mirror=state["mirror"]))
+        made.network_, made.classes_ = network, np.arange(network.head.out_features)
+        return made
 
     def predict_proba(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """(n, C) probabilities."""
