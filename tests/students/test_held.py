@@ -9,8 +9,8 @@ from recordwise import PrivateDistiller, load, save
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SeededNoise
 from recordwise.students import Held, student_from
+from recordwise.students.counts_network import CountsNetwork
 from recordwise.students.spec import StudentSettings
-from recordwise.vision.held import CountsNetwork
 
 SMALL = {"name": "held", "epochs": 10, "imitate_epochs": 4, "width": 4, "mirror": False, "batch": 56}
 

@@ -16,7 +16,7 @@ from recordwise.students.counts import Asked
 from recordwise.students.from_counts import FromCounts
 
 if TYPE_CHECKING:
-    from recordwise.vision.held import CountsNetwork
+    from recordwise.students.counts_network import CountsNetwork
 
 
 class Held(FromCounts):
@@ -81,7 +81,7 @@ class Held(FromCounts):
         """
         from recordwise.extras.torch import torch
 
-        from recordwise.vision.held import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
+        from recordwise.students.counts_network import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
         from recordwise.vision.imitate import PHOTO_VIEW, Imitate, imitate
         from recordwise.vision.resnet import Classifier, ResNet
         from recordwise.vision.self_supervised import channel_statistics

@@ -14,8 +14,7 @@ from recordwise.labels import decode
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
-from recordwise.vision.augment import Augment
-from recordwise.vision.held import (
+from recordwise.students.counts_network import (
     Alignment,
     CountsNetwork,
     HeldToCounts,
@@ -27,6 +26,7 @@ from recordwise.vision.held import (
     surest,
     tempered,
 )
+from recordwise.vision.augment import Augment
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised, train
 from recordwise.votes import Ballot, Votes
