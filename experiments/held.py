@@ -8,8 +8,8 @@ Queries are k-means clusters of the committed features side by side; the counts 
 with seeded noise. The first answers are those of the student from counts (`learn_from_counts`) on the same features;
 where a release has no counts, those of linear discriminant analysis taught the decoded labels of the pool's other half.
 One network learns to give back the features of all encoders (`recordwise.vision.imitate`); from its weights every other
-begins, and is held to the counts (`recordwise.students.counts_network`). Without privacy: all true labels of the pool,
-and the counts without noise.
+begins, and is held to the counts (`students.held_network`). Without privacy: all true labels of the pool, and the
+counts without noise.
 
 What was chosen, and how. That a student held to shares learns more, the views, the rate, `keep`, the batches and
 s = 500 at ε = 1 come from a probe on one seed that saw the pool's and the test set's true labels. Imitation, the
@@ -51,7 +51,7 @@ from recordwise.labels import decode
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.release import Tally
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
-from recordwise.students.counts_network import (
+from recordwise.students.held_network import (
     STRONG_VIEW,
     Alignment,
     HeldToCounts,

@@ -228,7 +228,7 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
             return _teach_labels(other, rounds, material, design)
         taught = _teach_labels(other, rounds, pool, design)
         first = class_probabilities(taught.student, pool, design.ballot.num_classes)
-        return replace(taught, student=student.network(pool, material, [], first))
+        return replace(taught, student=student.network(material, first, [], pool))
     asked = [
         Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
         for one in rounds

@@ -11,7 +11,7 @@ from experiments.rows import Setting
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from experiments import held
-from recordwise.students.counts_network import HeldToCounts
+from recordwise.students.held_network import HeldToCounts
 from recordwise.vision.augment import Augment
 from recordwise.vision.imitate import Imitate
 from recordwise.vision.steps import Compute

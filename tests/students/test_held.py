@@ -1,3 +1,5 @@
+"""A network on images as a student by name: taught, checkpointed, stored."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,7 +11,7 @@ from recordwise import PrivateDistiller, load, save
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SeededNoise
 from recordwise.students import Held, student_from
-from recordwise.students.counts_network import CountsNetwork
+from recordwise.students.held_network import CountsNetwork
 from recordwise.students.spec import StudentSettings
 
 SMALL = {"name": "held", "epochs": 10, "imitate_epochs": 4, "width": 4, "mirror": False, "batch": 56}
@@ -57,8 +59,8 @@ def test_a_killed_run_finds_its_checkpoints_and_a_student_can_be_kept(tmp_path: 
     again = fitted(SMALL | {"checkpoint": str(tmp_path / "run")})  # nothing is left to train
     test, _ = drawn(50, 2)
     np.testing.assert_allclose(again.predict_proba(test), model.predict_proba(test), atol=1e-6)
-    save(model, tmp_path / "published")
-    kept = load(tmp_path / "published")  # its network is ours: nothing has to be brought
+    save(model, tmp_path / "given")
+    kept = load(tmp_path / "given")
     np.testing.assert_allclose(kept.predict_proba(test), model.predict_proba(test), atol=1e-6)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.vectors import flat
 from recordwise.errors import InvalidInput, whole
-from recordwise.students.counts import Asked
+from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import FromCounts
 
 if TYPE_CHECKING:
-    from recordwise.students.counts_network import CountsNetwork
+    from recordwise.students.held_network import CountsNetwork
 
 
 class Held(FromCounts):
@@ -71,17 +71,20 @@ class Held(FromCounts):
 
         Compute(device=self.device)  # says which devices there are
 
-    def network(self, pool: Samples, material: Samples, asked: Sequence[Asked], first: Any) -> CountsNetwork:
+    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
+        learnt = learn_from_counts(vectors, asked, seed=self.seed)
+        return replace(learnt, student=self.network(pool, learnt.probabilities, asked, vectors))
+
+    def network(self, pool: Samples, first: Any, asked: Sequence[Asked], vectors: Samples) -> CountsNetwork:
         """The network, taught; without any release where only first answers are known.
 
         Args:
-          pool: The pool's vectors.
-          material: Its images.
           first: (n, C) probabilities to begin with.
+          vectors: What the encoder makes of the pool.
         """
         from recordwise.extras.torch import torch
 
-        from recordwise.students.counts_network import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
+        from recordwise.students.held_network import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
         from recordwise.vision.imitate import PHOTO_VIEW, Imitate, imitate
         from recordwise.vision.resnet import Classifier, ResNet
         from recordwise.vision.self_supervised import channel_statistics
@@ -89,11 +92,11 @@ class Held(FromCounts):
         from recordwise.vision.training import silent
 
         compute = Compute(device=self.device, compile=self.compile)
-        images = compute.images(np.asarray(material))
+        images = compute.images(np.asarray(pool))
         mean, deviation = channel_statistics(images)
         flip = 0.5 if self.mirror else 0.0
         kept = None if self.checkpoint is None else Path(self.checkpoint)
-        seen = torch.from_numpy(flat("pool", pool)).to(compute.device)
+        seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
         view = replace(PHOTO_VIEW, flip=flip)
         with fresh_weights(self.seed):
             body = ResNet(mean=mean, deviation=deviation, width=self.width)
@@ -112,4 +115,4 @@ class Held(FromCounts):
             network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",
             progress=self.progress or silent,
         )  # fmt: skip
-        return student.fit(np.asarray(material), asked, first=first)
+        return student.fit(np.asarray(pool), asked, first=first)

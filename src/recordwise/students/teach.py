@@ -81,17 +81,16 @@ def learn(student: FromCounts, pool: Samples, material: Samples, asked: Sequence
       pool: The pool's vectors.
       material: What a student learns from: the same vectors, or the samples.
     """
-    own = student.teaches is None and not isinstance(student, Held)
+    if isinstance(student, Held):
+        return student.learn(material, asked, pool)
     learnt = learn_from_counts(
-        material if own else pool,
+        material if student.teaches is None else pool,
         asked,
         hidden=student.hidden,
         class_weight=student.class_weight,
         threshold=student.threshold,
         seed=student.seed,
     )
-    if isinstance(student, Held):
-        return replace(learnt, student=student.network(pool, material, asked, learnt.probabilities))
     if student.teaches is None:
         return learnt
     other = teach(student_from(student.teaches, seed=student.seed), material, learnt.probabilities)

@@ -14,7 +14,7 @@ from recordwise.labels import decode
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
-from recordwise.students.counts_network import (
+from recordwise.students.held_network import (
     Alignment,
     CountsNetwork,
     HeldToCounts,

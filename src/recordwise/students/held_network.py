@@ -372,7 +372,7 @@ class CountsNetwork:
             if not releases:
                 raise InvalidInput("a network is taught by releases in asked or by first, got neither")
             first = learn_from_counts(images if vectors is None else vectors, releases, seed=self.seed).probabilities
-        self.network_: nn.Module = hold_to_counts(
+        self.network_ = hold_to_counts(
             copy.deepcopy(self.network),
             self.compute.images(images),
             torch.as_tensor(np.asarray(first), device=self.compute.device),
@@ -387,30 +387,27 @@ class CountsNetwork:
         self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
         return self
 
-    def state(self) -> dict[str, Any]:
-        """All that its answers need, to be stored (`recordwise.stored`): only where the network's code is ours."""
-        if type(self.network_) is not Classifier or type(self.network_.backbone) is not ResNet:
-            raise NotPlain(f"must be a Classifier on a ResNet, got {type(self.network_).__name__}")
-        return {
-            "network": {name: tensor.cpu().numpy() for name, tensor in self.network_.state_dict().items()},
-            "mirror": self.settings.mirror,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        network = network_of({name: torch.from_numpy(array) for name, array in state["network"].items()}, "a student")
-        if type(network) is not Classifier or not isinstance(state["mirror"], bool):
-            raise InvalidInput("must hold a network with a head, and whether it mirrors images")
-        made = cls(network, HeldToCounts(mirror=state["mirror"]))
-        made.network_, made.classes_ = network, np.arange(network.head.out_features)
-        return made
-
     def predict_proba(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """(n, C) probabilities."""
         return averaged([self.network_], images, compute=self.compute, mirror=self.settings.mirror)
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.asarray(self.predict_proba(images).argmax(axis=1))
+
+    def state(self) -> dict[str, Any]:
+        """All that it needs to be stored (`recordwise.stored`): the weights of a network whose code is ours."""
+        if type(self.network_) is not Classifier or type(self.network_.backbone) is not ResNet:
+            raise NotPlain(f"must be a ResNet with a head, got {type(self.network_).__name__}")
+        weights = {name: tensor.cpu().numpy() for name, tensor in self.network_.state_dict().items()}
+        return {"weights": weights, "mirror": self.settings.mirror}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The classifier whose `state` this is, on the CPU."""
+        network = network_of({name: torch.from_numpy(array) for name, array in state["weights"].items()}, "a student")
+        made = cls(network, HeldToCounts(mirror=bool(state["mirror"])))
+        made.network_, made.classes_ = network, np.arange(len(state["weights"]["head.bias"]))
+        return made
 
 
 def averaged(
