@@ -219,6 +219,11 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
     return tallies
 
 
+def tables_of(asked: Sequence[Asked]) -> list[Table]:
+    """What each release says, row by row, and the decoder's opinion of it."""
+    return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
+
+
 def _turnout(one: Asked, seen: Bools) -> Turnout:
     assert isinstance(one.release, Tally)
     sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +60,15 @@ class Table:
         fit, by_residual, by_variance = self.law.log_likelihood(self.cells - expected, expected * growth + WHOLE)
         return fit.sum(axis=1), self.rates[:, None] * (by_variance * growth - by_residual)
 
-    def believed(self, shares: Doubles) -> Doubles:
-        """(s, C) class shares between the student's and the released ones, each weighed by its variance."""
+    def trust(self, shares: Doubles) -> Doubles:
+        """(s, C) how far the released shares are to be followed from these, each weighed by its variance."""
         own = np.maximum(shares * (1 - shares), 1e-4) / (1 + STRENGTH)
         seen = (self.law.variance + self.rates[:, None] * np.maximum(shares, 0.01)) / self.rates[:, None] ** 2
-        weight = self.counted[:, None] * own / (own + seen)
-        return project(shares + weight * (self.cells / self.rates[:, None] - shares))
+        return np.asarray(self.counted[:, None] * own / (own + seen))
+
+    def believed(self, shares: Doubles) -> Doubles:
+        """(s, C) class shares between the student's and the released ones."""
+        return project(shares + self.trust(shares) * (self.cells / self.rates[:, None] - shares))
 
     def of_samples(self, kept: Ints) -> Table:
         """The same table over some of the pool's samples; a query that loses all of them no longer counts."""
@@ -109,11 +113,20 @@ def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doub
 def tilted(probabilities: Singles, tables: Sequence[Table]) -> Singles:
     """The probabilities, moved within each query until their means are the class shares that are believed of it."""
     wanted = [table.believed((table.mean @ probabilities).astype(np.float64)) for table in tables]
-    moved = probabilities
+    return moved_to(probabilities, [table.mean for table in tables], wanted)
+
+
+def moved_to(probabilities: NDArray[Any], means: Sequence[csr_array], wanted: Sequence[Doubles]) -> Singles:
+    """The probabilities, times one factor for each query and class, until their (s, C) means are the wanted shares.
+
+    Args:
+      means: As from `mean_over`, one for each partition of the samples.
+    """
+    moved = probabilities.astype(np.float32)
+    members = [(mean.T > 0).astype(np.float32) for mean in means]
     for _ in range(TILTS):
-        for table, target in zip(tables, wanted, strict=True):
-            ratio = (target + 1e-3) / ((table.mean @ moved).astype(np.float64) + 1e-3)
-            member = (table.mean.T > 0).astype(np.float32)
+        for mean, member, target in zip(means, members, wanted, strict=True):
+            ratio = (target + 1e-3) / ((mean @ moved).astype(np.float64) + 1e-3)
             factor = member @ ratio.astype(np.float32)
             moved = moved * np.where(factor > 0, factor, 1.0)
             moved = moved / moved.sum(axis=1, keepdims=True)
