@@ -40,16 +40,14 @@ from torch.nn import functional
 from experiments.cifar10 import RECIPE
 from experiments.collect import merge, with_seeds
 from experiments.images import Images, load_images
-from experiments.labelling import PROTOCOLS, ask, vote
+from experiments.labelling import PROTOCOLS, ask, round_of, vote
 from experiments.measuring import Log, made_by, share
 from experiments.rows import CLASSES, Row, Setting, named, result_row
 from experiments.sources import ALL, Features, Source, read_features
 from experiments.vision import self_supervised
 from recordwise.arrays import Ints
 from recordwise.data import Rule
-from recordwise.labels import decode
 from recordwise.labels.purity import softmax
-from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.release import Tally
 from recordwise.vision.held import STRONG_VIEW, Counted, HeldToCounts, hold_to_counts
 from recordwise.vision.resnet import Classifier
@@ -86,10 +84,8 @@ def release(features: Features, path: Path) -> None:
         queries, graph, _ = ask(features, setting.s)
         votes = vote(features, setting.s, 1)
         for draw in range(DRAWS):
-            protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
-            protocol, noise = protocol.informed(queries.sizes), SeededNoise(draw)
-            released = protocol.server([protocol.client(votes, noise)], noise)
-            labels = decode(released, sizes=queries.sizes, graph=graph, num_records=len(votes)).hard[queries.owner]
+            asked = round_of(queries, graph, votes, setting, draw)
+            released, labels = asked.release, asked.labels.hard[queries.owner]
             name = f"{setting.name}/{draw}"
             first, temperature = first_answers(features.vectors["public"], labels)
             linear = linear_logits(features.vectors["public"], labels, features.vectors["test"])

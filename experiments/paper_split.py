@@ -40,6 +40,7 @@ from experiments.images import load_arrays
 from experiments.labelling import HERE, released, right
 from experiments.measuring import Log
 from experiments.rows import CLASSES, Row, Setting, result_row
+from experiments.steps import cast_votes
 from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
@@ -56,7 +57,7 @@ from recordwise.vision.self_supervised import features_of
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.votes import Ballot, Votes
 
 FEATURES = HERE / "features"
 CPU = Compute(device="cpu")
@@ -100,7 +101,7 @@ class Asked:
 
     def votes(self, labels: Ints) -> Votes:
         ballot = Ballot(num_queries=len(self.queries), num_classes=CLASSES)
-        return cast_votes(self.vectors["private"], labels, self.queries.vectors, ballot)
+        return cast_votes(self.vectors["private"], labels, self.queries, ballot)
 
 
 def by_gradients(hog: Vectors, count: int) -> Asked:

@@ -29,17 +29,17 @@ from sklearn.metrics import roc_auc_score
 
 from experiments.rows import Row, Setting, result_row
 from experiments.sources import read_features, sources
+from experiments.steps import cast_votes, design_of, run_round
+from recordwise import pipeline
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import Labels, decode, neighbour_graph
-from recordwise.privacy.noise import SeededNoise
+from recordwise.labels import neighbour_graph
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.students import student_from, teach
-from recordwise.students.counts import Asked, learn_from_counts
-from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
+from recordwise.votes import NOBODY, Ballot, Votes
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "teaching.json"
@@ -165,27 +165,26 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
         queries = KMeansQueries(num_queries=s, seed=0).ask(bed.pool)
         graph = neighbour_graph(bed.pool, queries.vectors, metric=queries.metric)
         ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
-        votes = cast_votes(bed.records, bed.record_labels, queries.vectors, ballot, metric=queries.metric)
+        votes = cast_votes(bed.records, bed.record_labels, queries, ballot)
         chosen = votes.queries.copy()
         chosen[bed.abstaining] = NOBODY
         votes = Votes(ballot, chosen, votes.labels)
         for epsilon in [e for e in grid if s in grid[e]]:
             today, new, label_accuracy, facts = [], [], [], []
             protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
+            design = design_of(protocol, student="counts", num_records=len(votes))
             for draw in range(DRAWS):
-                noise = SeededNoise(draw)
-                release = protocol.server([protocol.client(votes, noise)], noise)
-                labels: Labels = decode(release, sizes=queries.sizes, graph=graph, num_records=len(votes))
-                owner = queries.owner
+                asked = run_round(queries, votes, design, draw, graph=graph)
+                labels, owner = asked.labels, queries.owner
                 student = taught(bed, labels.soft[owner], labels.confidence[owner])
                 if bed.student == "discriminant":
                     student = taught(bed, np.eye(bed.num_classes)[labels.hard][owner])
                 today.append(measured(full_chances(student, bed), bed))
-                learnt = learn_from_counts(
-                    bed.pool, [Asked(release=release, owner=owner, graph=graph, num_records=len(votes))]
-                )
-                new.append(measured(learnt.student.predict_proba(bed.test), bed))
-                label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == bed.pool_labels).mean()), 4))
+                found = pipeline.teach([asked], bed.pool, design)
+                learnt = found.learnt
+                assert learnt is not None
+                new.append(measured(found.student.predict_proba(bed.test), bed))
+                label_accuracy.append(round(float((found.labels == bed.pool_labels).mean()), 4))
                 facts.append({"penalty": learnt.penalty, "voting": round(learnt.turnout[0].voting, 2)})
             yield result_row(
                 Setting(s=s, epsilon=epsilon),
