@@ -84,27 +84,27 @@ def vote(problem: Problem, queries: Queries, epsilon: float, seed: int) -> Label
 
 def learn(problem: Problem, rounds: list[tuple[Queries, Labels]]) -> tuple[Any, float, float]:
     """The student, its test accuracy and the pool's label accuracy."""
-    chances, weights = np.zeros((len(problem.pool), problem.num_classes)), np.zeros(len(problem.pool))
+    probabilities, weights = np.zeros((len(problem.pool), problem.num_classes)), np.zeros(len(problem.pool))
     for queries, labels in rounds:
         weight = np.where(queries.owner == NOBODY, 0.0, labels.confidence[queries.owner])
-        chances += weight[:, None] * labels.soft[queries.owner]
+        probabilities += weight[:, None] * labels.probabilities[queries.owner]
         weights += weight
-    chances /= weights[:, None]
-    student = teach(student_from("linear", seed=0), problem.pool, chances, weights=weights)
-    accuracy = float((chances.argmax(axis=1) == problem.truth).mean())
+    probabilities /= weights[:, None]
+    student = teach(student_from("linear", seed=0), problem.pool, probabilities, weights=weights)
+    accuracy = float((probabilities.argmax(axis=1) == problem.truth).mean())
     return student, float(student.score(problem.test, problem.test_labels)), accuracy
 
 
-def only_the_unsure(problem: Problem, s: int, seed: int, chances: NDArray[np.float64]) -> Queries:
+def only_the_unsure(problem: Problem, s: int, seed: int, probabilities: NDArray[np.float64]) -> Queries:
     """Clusters of the quarter of the pool that the student is least sure of: nobody else is asked about."""
-    unsure = np.argsort(-Uncertainty.ENTROPY.of(chances), kind="stable")[: len(chances) // 4]
+    unsure = np.argsort(-Uncertainty.ENTROPY.of(probabilities), kind="stable")[: len(probabilities) // 4]
     queries = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool[unsure])
-    owner = np.full(len(chances), NOBODY, dtype=np.int64)
+    owner = np.full(len(probabilities), NOBODY, dtype=np.int64)
     owner[unsure] = queries.owner
     return Queries(vectors=queries.vectors, owner=owner)
 
 
-def second(problem: Problem, wish: str, first: Queries, seed: int, chances: NDArray[np.float64]) -> Queries:
+def second(problem: Problem, wish: str, first: Queries, seed: int, probabilities: NDArray[np.float64]) -> Queries:
     """The queries of the second round."""
     s = len(first)
     match wish:
@@ -113,11 +113,11 @@ def second(problem: Problem, wish: str, first: Queries, seed: int, chances: NDAr
         case "other clusters":
             return KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
         case "the unsure quarter only":
-            return only_the_unsure(problem, s, seed, chances)
+            return only_the_unsure(problem, s, seed, probabilities)
         case "smaller where unsure (entropy)":
-            return UncertainQueries(num_queries=s, seed=seed).ask(problem.pool, chances)
+            return UncertainQueries(num_queries=s, seed=seed).ask(problem.pool, probabilities)
     margin = UncertainQueries(num_queries=s, seed=seed, uncertainty=Uncertainty.MARGIN)
-    return margin.ask(problem.pool, chances)
+    return margin.ask(problem.pool, probabilities)
 
 
 def main() -> None:
@@ -128,11 +128,11 @@ def main() -> None:
         for seed in SEEDS:
             first = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
             begun = [(first, vote(problem, first, epsilon / 2, seed))]
-            chances = class_probabilities(learn(problem, begun)[0], problem.pool, problem.num_classes)
+            probabilities = class_probabilities(learn(problem, begun)[0], problem.pool, problem.num_classes)
             again = 1_000 + seed
             found["one round"].append(learn(problem, [(first, vote(problem, first, epsilon, again))])[1:])
             for wish in SECOND:
-                queries = second(problem, wish, first, again, chances)
+                queries = second(problem, wish, first, again, probabilities)
                 labels = vote(problem, queries, epsilon / 2, again)
                 found[wish].append(learn(problem, [*begun, (queries, labels)])[1:])
         for wish, accuracies in found.items():

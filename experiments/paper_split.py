@@ -50,7 +50,7 @@ from recordwise.nearest.search import nearest_queries
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students.shallow import Mlp
 from recordwise.vision.augment import Augment, pixels
-from recordwise.vision.convnets import M5, ConvNet, Plan
+from recordwise.vision.convnets import M5, ConvNet, Shape
 from recordwise.vision.dti import Dti, Prototypes, cluster_by_transformation, distances
 from recordwise.vision.self_label import agreeing
 from recordwise.vision.self_supervised import features_of
@@ -67,7 +67,7 @@ EPOCHS = 60  # of DTI: 2,340 steps, enough in an earlier trial on 6,000 digits
 CHECKPOINT_EVERY = 5  # epochs
 CONVNET = "narrow M5"
 CAREFUL = "narrow M5 of shared labels"
-NARROW = Plan(M5.side, tuple(width // 4 for width in M5.channels))
+NARROW = Shape(M5.side, tuple(width // 4 for width in M5.channels))
 TEACHING = Supervised(epochs=20, view=Augment(rotate=15, shear=0.2, zoom=0.1, shift=0.08, padding="zeros"))
 
 TEN = [

@@ -126,35 +126,35 @@ def _abstaining_bed() -> Bed:
     return _bed(jitter, labels, np.flatnonzero(some), "none", "linear")
 
 
-def calibration_error(chances: Floats, labels: Ints) -> float:
+def calibration_error(probabilities: Floats, labels: Ints) -> float:
     """Expected calibration error over equally wide bins of confidence."""
-    confidence, right = chances.max(axis=1), chances.argmax(axis=1) == labels
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     which = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [abs(confidence[which == one].sum() - right[which == one].sum()) for one in range(BINS)]
     return float(sum(gaps) / len(labels))
 
 
-def taught(bed: Bed, chances: Floats, weights: Floats | None = None) -> Any:
+def taught(bed: Bed, probabilities: Floats, weights: Floats | None = None) -> Any:
     """Today's student of (m, C) labels."""
     if bed.student == "discriminant":
-        classes = chances.argmax(axis=1)
+        classes = probabilities.argmax(axis=1)
         return LinearDiscriminantAnalysis(solver="lsqr").fit(bed.pool.astype(np.float64), classes)
-    return teach(student_from("linear", seed=0), bed.pool, chances, weights=weights)
+    return teach(student_from("linear", seed=0), bed.pool, probabilities, weights=weights)
 
 
 def full_chances(student: Any, bed: Bed) -> Floats:
-    chances = np.zeros((len(bed.test), bed.num_classes))
-    chances[:, np.asarray(student.classes_, dtype=np.int64)] = student.predict_proba(bed.test)
-    return chances
+    probabilities = np.zeros((len(bed.test), bed.num_classes))
+    probabilities[:, np.asarray(student.classes_, dtype=np.int64)] = student.predict_proba(bed.test)
+    return probabilities
 
 
-def measured(chances: Floats, bed: Bed) -> dict[str, float]:
+def measured(probabilities: Floats, bed: Bed) -> dict[str, float]:
     found = {
-        "accuracy": float((chances.argmax(axis=1) == bed.test_labels).mean()),
-        "calibration_error": calibration_error(chances, bed.test_labels),
+        "accuracy": float((probabilities.argmax(axis=1) == bed.test_labels).mean()),
+        "calibration_error": calibration_error(probabilities, bed.test_labels),
     }
     if bed.num_classes == 2:
-        found["auc"] = float(roc_auc_score(bed.test_labels, chances[:, 1]))
+        found["auc"] = float(roc_auc_score(bed.test_labels, probabilities[:, 1]))
     return {key: round(value, 4) for key, value in found.items()}
 
 
@@ -176,7 +176,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
             for draw in range(DRAWS):
                 asked = run_round(queries, votes, design, draw, graph=graph)
                 labels, owner = asked.labels, queries.owner
-                student = taught(bed, labels.soft[owner], labels.confidence[owner])
+                student = taught(bed, labels.probabilities[owner], labels.confidence[owner])
                 if bed.student == "discriminant":
                     student = taught(bed, np.eye(bed.num_classes)[labels.hard][owner])
                 today.append(measured(full_chances(student, bed), bed))

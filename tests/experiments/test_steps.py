@@ -40,5 +40,5 @@ def test_a_round_is_a_release_and_its_labels_and_a_student_learns_it() -> None:
     graph = neighbour_graph(POOL, QUERIES.vectors)
     assert pack(found.release) == pack(released) and not found.release.guarantee.private
     labels = decode(released, sizes=QUERIES.sizes, graph=graph, num_records=len(cast))
-    assert np.array_equal(found.labels.soft, labels.soft)
+    assert np.array_equal(found.labels.probabilities, labels.probabilities)
     assert pipeline.teach([found], POOL, design).student.score(POINTS, TRUTH) > 0.95

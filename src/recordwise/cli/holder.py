@@ -17,9 +17,9 @@ class _OnStderr(logging.Handler):
 @contextmanager
 def holder_told() -> Iterator[None]:
     """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
-    told, handler = logging.getLogger("recordwise.records"), _OnStderr()
-    told.addHandler(handler)
+    logger, handler = logging.getLogger("recordwise.records"), _OnStderr()
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        told.removeHandler(handler)
+        logger.removeHandler(handler)

@@ -52,18 +52,18 @@ FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": Non
 def to_bytes(encoder: Any) -> bytes:
     """An encoder as data."""
     arrays: list[NDArray[Any]] = []
-    told = json.dumps({"encoder": _told(encoder, arrays)})
+    description = json.dumps({"encoder": _description(encoder, arrays)})
     file = io.BytesIO()
     named = {f"array-{number}": array for number, array in enumerate(arrays)}
-    np.savez_compressed(file, told=np.frombuffer(told.encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
+    np.savez_compressed(file, description=np.frombuffer(description.encode(), dtype=np.uint8), **named)  # type: ignore[arg-type]
     return file.getvalue()
 
 
 def from_bytes(content: bytes) -> Any:
     """The encoder that `to_bytes` wrote."""
-    told, arrays = _unpacked(content)
+    description, arrays = _unpacked(content)
     try:
-        return _built(told, arrays, MOST_DEPTH)
+        return _built(description, arrays, MOST_DEPTH)
     except ProtocolFault:
         raise
     except Exception as error:  # whatever a class of the list makes of values it did not expect
@@ -72,10 +72,10 @@ def from_bytes(content: bytes) -> Any:
 
 def shown_as(content: bytes) -> str:
     """What a person reads about an encoder: what it runs, how large it is, and its SHA-256."""
-    told, arrays = _unpacked(content)
+    description, arrays = _unpacked(content)
     names: list[str] = []
-    _collect(told, names, MOST_DEPTH)
-    numbers = sum(array.size for name, array in arrays.items() if name != "told")
+    _collect(description, names, MOST_DEPTH)
+    numbers = sum(array.size for name, array in arrays.items() if name != "description")
     runs = ", ".join(dict.fromkeys(name.rpartition(".")[2].lstrip("_") for name in names)) or "nothing"
     return f"{runs}; {numbers:,} numbers, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
 
@@ -93,14 +93,14 @@ def _unpacked(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
             # A part gives no more bytes than it announced, whatever it holds.
             parts = {entry.filename.removesuffix(".npy"): file.read(entry) for entry in entries}
         arrays = {name: array_from(part) for name, part in parts.items()}
-        return json_object(arrays["told"].tobytes())["encoder"], arrays
+        return json_object(arrays["description"].tobytes())["encoder"], arrays
     except ProtocolFault:
         raise
     except Exception as error:  # a damaged archive fails in as many ways as there are formats in it
         raise ProtocolFault("an encoder must be an archive of plain arrays, this one is not") from error
 
 
-def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
+def _description(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -109,26 +109,26 @@ def _told(value: Any, arrays: list[NDArray[Any]]) -> Any:
         arrays.append(value)
         return {"array": f"array-{len(arrays) - 1}"}
     if isinstance(value, list | tuple):
-        return {type(value).__name__: [_told(item, arrays) for item in value]}
+        return {type(value).__name__: [_description(item, arrays) for item in value]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _told(item, arrays) for key, item in value.items()}}
+        return {"dict": {key: _description(item, arrays) for key, item in value.items()}}
     if isinstance(value, type) and issubclass(value, np.generic):
         return {"type": np.dtype(value).str}
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     if name in CLASSES:
-        return {"class": name, "state": {key: _told(item, arrays) for key, item in vars(value).items()}}
+        return {"class": name, "state": {key: _description(item, arrays) for key, item in vars(value).items()}}
     raise InvalidInput(
         f"an encoder must be made of {', '.join(sorted(CLASSES))} to be sent to silos, got {name}; "
         "others must be installed on each silo"
     )
 
 
-def _built(told: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
-    if not isinstance(told, dict):
-        return told
+def _built(description: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
+    if not isinstance(description, dict):
+        return description
     if not depth:
         raise ProtocolFault(f"an encoder must be nested at most {MOST_DEPTH} deep, this one is deeper")
-    match told:
+    match description:
         case {"scalar": bool() | int() | float() as item, "dtype": dtype} if np.dtype(dtype).kind in "fiub":
             return np.dtype(dtype).type(item)
         case {"array": name}:
@@ -153,7 +153,7 @@ def _built(told: Any, arrays: dict[str, NDArray[Any]], depth: int) -> Any:
             if not _as_fitted(made):
                 raise ProtocolFault(f"an encoder must be such as fitting leaves it, this {name} is not")
             return made
-    raise ProtocolFault(f"an encoder must be made of known classes, got {shown(told)}")
+    raise ProtocolFault(f"an encoder must be made of known classes, got {shown(description)}")
 
 
 def _as_fitted(made: Any) -> bool:
@@ -165,12 +165,12 @@ def _as_fitted(made: Any) -> bool:
     return not hasattr(type(made), "holds") or bool(type(made).holds(made))
 
 
-def _collect(told: Any, names: list[str], depth: int) -> None:
+def _collect(description: Any, names: list[str], depth: int) -> None:
     """The names of the classes, from the outside in; only those of the list, so that they can be printed."""
-    if isinstance(told, dict) and depth:
-        if told.get("class") in CLASSES:
-            names.append(told["class"])
-        told = list(told.values())
-    if isinstance(told, list) and depth:
-        for item in told:
+    if isinstance(description, dict) and depth:
+        if description.get("class") in CLASSES:
+            names.append(description["class"])
+        description = list(description.values())
+    if isinstance(description, list) and depth:
+        for item in description:
             _collect(item, names, depth - 1)

@@ -37,18 +37,18 @@ def json_object(content: bytes) -> dict[str, Any]:
     if len(content) > MOST_JSON:
         raise ProtocolFault(f"a message's JSON must have at most {MOST_JSON:,} bytes, got {len(content):,}")
     try:
-        told = json.loads(content.decode(), parse_constant=_no_constant)
-        json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
+        header = json.loads(content.decode(), parse_constant=_no_constant)
+        json.dumps(header, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
     except (ValueError, RecursionError) as error:
         raise ProtocolFault("a message must be JSON of a sensible depth and size, one is not") from error
-    if not isinstance(told, dict):
-        raise ProtocolFault(f"a message must be a JSON object, got {type(told).__name__}")
-    return told
+    if not isinstance(header, dict):
+        raise ProtocolFault(f"a message must be a JSON object, got {type(header).__name__}")
+    return header
 
 
-def text(told: dict[str, Any], key: str) -> str:
+def text(header: dict[str, Any], key: str) -> str:
     """A value that must be text."""
-    value = told.get(key)
+    value = header.get(key)
     if not isinstance(value, str):
         raise ProtocolFault(f"{key} must be text, got {shown(value)}")
     return value

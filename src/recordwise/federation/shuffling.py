@@ -80,8 +80,8 @@ class ShufflerNode:
             raise ChangedInput(f"run {ask.run!r} must be shuffled under its plan, it names another")
         batch = self._place("batches", ask.key)
         if batch.exists():
-            told, content = unframe(batch.read_bytes())
-            if told["request"] != digest_of(request):
+            header, content = unframe(batch.read_bytes())
+            if header["request"] != digest_of(request):
                 raise ChangedInput(f"{ask.key!r} was shuffled with other messages before: it cannot be again")
             return content
         content = self._batch(plan, ask, asked, replies)
@@ -143,8 +143,8 @@ def packed(asked: bytes, replies: list[bytes]) -> bytes:
 
 
 def unpacked(request: bytes) -> tuple[bytes, list[bytes]]:
-    told, body = unframe(request)
-    sizes = told.get("sizes")
+    header, body = unframe(request)
+    sizes = header.get("sizes")
     if not (isinstance(sizes, list) and sizes and all(type(size) is int and size > 0 for size in sizes)):
         raise ProtocolFault("a batch must say how long its parts are, this one does not")
     if sum(sizes) != len(body):

@@ -221,7 +221,7 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
                 law=cell_law(release.law),
                 rates=rates,
                 grain=1 / np.maximum(sizes, 1),
-                prior=decode_seen(release, rates, one.graph, known).soft,
+                prior=decode_seen(release, rates, one.graph, known).probabilities,
                 counted=(known & (sizes > 0)).astype(np.float64),
             )
         )

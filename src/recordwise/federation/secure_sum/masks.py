@@ -42,8 +42,8 @@ def agreed_key(private: bytes, public: bytes, *purpose: bytes) -> bytes:
 
 
 def derived_key(secret: bytes, *purpose: bytes) -> bytes:
-    told = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=told).derive(secret)
+    info = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
 
 
 def mask(key: bytes, length: int, bits: int) -> NDArray[np.uint64]:
