@@ -66,7 +66,7 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
             assert set(listed or []) == offered, module.name
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "nacl": "pynacl", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 UNDECLARED = {
     "joblib",  # required by every version of scikit-learn
     "pandas",  # only where the user's own table is one of pandas

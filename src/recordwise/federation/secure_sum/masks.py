@@ -1,7 +1,8 @@
 """Keys that two parties agree on without meeting, and the masks and seals made from them.
 
 X25519, HKDF-SHA256, ChaCha20 and ChaCha20-Poly1305, all from `cryptography`. Every key is used for one purpose, which
-is part of its derivation, and for one message, so that nonces may be zero.
+is part of its derivation, and for one message, so that nonces may be zero. Shares of secrets are sealed here and not by
+HPKE: the coordinator hands them on, so a reader must know that the writer sealed them, which only a key of both shows.
 """
 
 from __future__ import annotations

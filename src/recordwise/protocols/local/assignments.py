@@ -160,7 +160,7 @@ def next_sets(assignments: Ints, sizes: Floats, count: int, worth: float, rng: n
 
 
 def _left(doubt: Floats, answer: Floats, worth: float) -> Floats:
-    """A sample with the covariance that stays when `answer`, a sum of its columns, becomes known with that precision."""
+    """A sample with the covariance that stays when `answer`, a sum of its columns, is known with that precision."""
     square = float(answer @ answer)
     shrunk = 1 - (1 + worth * square / len(doubt)) ** -0.5
     return np.asarray(doubt - np.outer(answer, answer @ doubt) * (shrunk / max(square, 1e-100)))
