@@ -56,7 +56,7 @@ def main() -> None:
                 for seed, queries, graph in zip(SEEDS, asked, graphs, strict=True):
                     votes = cast_votes(private, parts.private.labels, queries, ballot)
                     design = design_of(protocol, student=student, seed=seed)
-                    taught = teach([run_round(queries, votes, design, seed, graph=graph)], pool, design)
+                    taught = teach([run_round(queries, votes, design, seed, graph=graph)], pool, pool, design)
                     label_accuracy.append(float((taught.labels == parts.public.labels).mean()))
                     test_accuracy.append(float(taught.student.score(test, parts.test.labels)))
                 rows.append(row(student, s, k, epsilon, label_accuracy, test_accuracy, full))

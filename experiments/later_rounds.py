@@ -1,48 +1,56 @@
-"""Where should a second round ask? Six answers, at one total epsilon.
+"""Do later rounds earn their price? One, two and three rounds at one total epsilon, with a student from counts.
 
-    python -m experiments.later_rounds     (five minutes on one core)
+    python -m experiments.later_rounds     (ten minutes on one core)
 
-Clean splits; 10,000 pool samples and up to 20,000 private records of each data set; HOG and PCA for images, the table
-encoder for Adult; linear student; two rounds at half the budget each, except "one round", which spends all of it at
-once. Each round's soft labels are averaged with their confidences as weights, as `PrivateDistiller` does. The noise is
-seeded so that the figures can be reproduced.
+Clean splits; at most 5,000 pool samples and 20,000 private records of each data set; HOG and PCA for SVHN, the table
+encoder for Adult, pixels for the 8 x 8 digits of scikit-learn. T rounds get a T-th of the budget each; the student
+explains all their tables together. *k = 2* is one round in which every record votes for its two nearest queries; two
+rounds of other clusters are what k = 2 would be with a partition of the pool for each vote. The noise is seeded so that
+the figures can be reproduced.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
-import platform
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from benchmarks.provenance import versions
+from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
+from experiments.rows import Row, Setting, result_row
+from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import Labels, decode, neighbour_graph
+from recordwise.labels import neighbour_graph
+from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
-from recordwise.queries import KMeansQueries, Queries, UncertainQueries, Uncertainty
-from recordwise.students import class_probabilities, student_from, teach
-from recordwise.votes import Ballot, cast_votes
-from recordwise.votes.ballot import NOBODY
+from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.randomness import seeded
+from recordwise.students import Asked, Learnt, learn_from_counts
+from recordwise.votes import Ballot
 
-SEEDS = [0, 1, 2, 3, 4]
-SETTINGS = [("mnist", 100, 0.1), ("mnist", 300, 0.3), ("svhn", 200, 0.4), ("adult", 200, 0.2)]
-SECOND = (
-    "the same clusters",
-    "other clusters",
-    "the unsure quarter only",
-    "smaller where unsure (entropy)",
-    "smaller where unsure (margin)",
-)
+SEEDS = [0, 1, 2]
+SETTINGS = {
+    "digits": [(60, 1.0), (60, 4.0)],
+    "adult": [(100, 0.1), (100, 1.0)],
+    "svhn": [(100, 0.3), (200, 2.0)],
+}
+WAYS = {
+    "one round": (1, 1, "other clusters"),
+    "one round, k = 2": (1, 2, "other clusters"),
+    "2 rounds, the same clusters": (2, 1, "the same clusters"),
+    "2 rounds, other clusters": (2, 1, "other clusters"),
+    "2 rounds, smaller where unsure": (2, 1, "smaller where unsure"),
+    "3 rounds, other clusters": (3, 1, "other clusters"),
+    "3 rounds, smaller where unsure": (3, 1, "smaller where unsure"),
+}
 RESULTS = Path(__file__).parent / "results" / "later_rounds.json"
 
 
@@ -51,120 +59,99 @@ class Problem:
     pool: NDArray[np.float32]
     private: NDArray[np.float32]
     test: NDArray[np.float32]
-    truth: Ints
+    pool_labels: Ints
     private_labels: Ints
     test_labels: Ints
-    num_classes: int
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.pool_labels.max()) + 1
 
 
 def read(name: str) -> Problem:
-    parts = parts_of(load(name), Rule.CLEAN)
-    pool, private = parts.public.samples[:10_000], parts.private.samples[:20_000]
-    encoder = encoder_from("auto", pool, seed=0).fit(pool)
-    return Problem(
-        encode(encoder, pool),
-        encode(encoder, private),
-        encode(encoder, parts.test.samples),
-        np.asarray(parts.public.labels)[:10_000],
-        np.asarray(parts.private.labels)[:20_000],
-        np.asarray(parts.test.labels),
-        len(parts.classes),
+    if name == "digits":
+        images, classes = load_digits(return_X_y=True)
+        order = seeded(0, "digits").permutation(len(images))
+        cuts = [order[:600], order[600:1300], order[1300:]]
+        vectors = [(images[cut] / 16).astype(np.float32) for cut in cuts]
+        labels = [classes[cut] for cut in cuts]
+    else:
+        parts = parts_of(load(name), Rule.CLEAN)
+        three = (parts.public, parts.private, parts.test)
+        sizes = (5_000, 20_000, 10_000)
+        few = parts.public.samples[:5_000]
+        encoder = encoder_from("auto", few, seed=0).fit(few)
+        vectors = [encode(encoder, part.samples[:size]) for part, size in zip(three, sizes, strict=True)]
+        labels = [np.asarray(part.labels)[:size] for part, size in zip(three, sizes, strict=True)]
+    (pool, private, test), (pool_labels, private_labels, test_labels) = vectors, labels
+    return Problem(pool, private, test, pool_labels, private_labels, test_labels)
+
+
+def ask(problem: Problem, queries: Queries, epsilon: Fraction, votes_per_record: int, noise: SeededNoise) -> Asked:
+    ballot = Ballot(num_queries=len(queries), num_classes=problem.num_classes, votes_per_record=votes_per_record)
+    protocol = CentralLaplace(ballot=ballot, epsilon=epsilon)
+    votes = cast_votes(problem.private, problem.private_labels, queries, ballot)
+    return Asked(
+        release=release(votes, protocol, noise),
+        owner=queries.owner,
+        graph=neighbour_graph(problem.pool, queries.vectors, metric=queries.metric),
+        num_records=len(votes),
     )
 
 
-def vote(problem: Problem, queries: Queries, epsilon: float, seed: int) -> Labels:
-    ballot = Ballot(num_queries=len(queries), num_classes=problem.num_classes)
-    protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
-    votes = cast_votes(problem.private, problem.private_labels, queries.vectors, ballot, metric=queries.metric)
+def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> Learnt:
+    rounds, votes_per_record, again = WAYS[way]
+    share = Fraction(str(epsilon)) / rounds
     noise = SeededNoise(seed)
-    release = protocol.server([protocol.client(votes, noise)], noise)
-    graph = neighbour_graph(problem.pool, queries.vectors, metric=queries.metric)
-    return decode(release, sizes=np.maximum(queries.sizes, 1), graph=graph)
+    queries = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
+    asked = [ask(problem, queries, share, votes_per_record, noise)]
+    for number in range(1, rounds):
+        following = 1_000 * number + seed
+        if again == "other clusters":
+            queries = KMeansQueries(num_queries=s, seed=following).ask(problem.pool)
+        elif again == "smaller where unsure":
+            probabilities = learn_from_counts(problem.pool, asked).student.predict_proba(problem.pool)
+            queries = UncertainQueries(num_queries=s, seed=following).ask(problem.pool, probabilities)
+        asked.append(ask(problem, queries, share, votes_per_record, noise))
+    return learn_from_counts(problem.pool, asked)
 
 
-def learn(problem: Problem, rounds: list[tuple[Queries, Labels]]) -> tuple[Any, float, float]:
-    """The student, its test accuracy and the pool's label accuracy."""
-    probabilities, weights = np.zeros((len(problem.pool), problem.num_classes)), np.zeros(len(problem.pool))
-    for queries, labels in rounds:
-        weight = np.where(queries.owner == NOBODY, 0.0, labels.confidence[queries.owner])
-        probabilities += weight[:, None] * labels.probabilities[queries.owner]
-        weights += weight
-    probabilities /= weights[:, None]
-    student = teach(student_from("linear", seed=0), problem.pool, probabilities, weights=weights)
-    accuracy = float((probabilities.argmax(axis=1) == problem.truth).mean())
-    return student, float(student.score(problem.test, problem.test_labels)), accuracy
-
-
-def only_the_unsure(problem: Problem, s: int, seed: int, probabilities: NDArray[np.float64]) -> Queries:
-    """Clusters of the quarter of the pool that the student is least sure of: nobody else is asked about."""
-    unsure = np.argsort(-Uncertainty.ENTROPY.of(probabilities), kind="stable")[: len(probabilities) // 4]
-    queries = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool[unsure])
-    owner = np.full(len(probabilities), NOBODY, dtype=np.int64)
-    owner[unsure] = queries.owner
-    return Queries(vectors=queries.vectors, owner=owner)
-
-
-def second(problem: Problem, wish: str, first: Queries, seed: int, probabilities: NDArray[np.float64]) -> Queries:
-    """The queries of the second round."""
-    s = len(first)
-    match wish:
-        case "the same clusters":
-            return first
-        case "other clusters":
-            return KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
-        case "the unsure quarter only":
-            return only_the_unsure(problem, s, seed, probabilities)
-        case "smaller where unsure (entropy)":
-            return UncertainQueries(num_queries=s, seed=seed).ask(problem.pool, probabilities)
-    margin = UncertainQueries(num_queries=s, seed=seed, uncertainty=Uncertainty.MARGIN)
-    return margin.ask(problem.pool, probabilities)
+def measure(name: str, problem: Problem, s: int, epsilon: float, way: str) -> Row:
+    test, label = [], []
+    for seed in SEEDS:
+        learnt = distilled(problem, s, epsilon, way, seed)
+        test.append(round(float((learnt.student.predict(problem.test) == problem.test_labels).mean()), 4))
+        label.append(round(float((learnt.probabilities.argmax(axis=1) == problem.pool_labels).mean()), 4))
+    return result_row(
+        Setting(s=s, epsilon=epsilon, k=WAYS[way][1]),
+        data=name,
+        split="clean, at most 5,000 pool samples and 20,000 records",
+        encoder={"adult": "table", "svhn": "hog+pca"}.get(name, "pixels"),
+        queries="k-means",
+        student="linear, from counts",
+        way=way,
+        seeds=[str(seed) for seed in SEEDS],
+        test_accuracy=test,
+        label_accuracy=label,
+        nonprivate_accuracy=None,
+        versions=versions("numpy", "scipy", "scikit-learn"),
+        hardware=hardware(),
+        command="python -m experiments.later_rounds",
+    )
 
 
 def main() -> None:
-    rows = []
-    for name, s, epsilon in SETTINGS:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    for name in parser.parse_args().data:
         problem = read(name)
-        found: dict[str, list[tuple[float, float]]] = {wish: [] for wish in ("one round", *SECOND)}
-        for seed in SEEDS:
-            first = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
-            begun = [(first, vote(problem, first, epsilon / 2, seed))]
-            probabilities = class_probabilities(learn(problem, begun)[0], problem.pool, problem.num_classes)
-            again = 1_000 + seed
-            found["one round"].append(learn(problem, [(first, vote(problem, first, epsilon, again))])[1:])
-            for wish in SECOND:
-                queries = second(problem, wish, first, again, probabilities)
-                labels = vote(problem, queries, epsilon / 2, again)
-                found[wish].append(learn(problem, [*begun, (queries, labels)])[1:])
-        for wish, accuracies in found.items():
-            test, label = np.transpose(accuracies)
-            print(
-                f"{name} s={s} epsilon={epsilon} {wish}: test {test.mean():.4f} labels {label.mean():.4f}", flush=True
-            )
-            rows.append(
-                {
-                    "method": "recordwise",
-                    "data": name,
-                    "split": "clean, 10,000 pool samples and at most 20,000 records",
-                    "setting": wish,
-                    "encoder": "table" if name == "adult" else "hog+pca",
-                    "queries": "k-means",
-                    "student": "linear",
-                    "protocol": "CentralLaplace",
-                    "s": s,
-                    "k": 1,
-                    "epsilon": epsilon,
-                    "delta": 0.0,
-                    "neighbours": "replace",
-                    "seeds": SEEDS,
-                    "test_accuracy": [round(float(value), 4) for value in test],
-                    "label_accuracy": [round(float(value), 4) for value in label],
-                    "versions": versions(),
-                    "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
-                    "command": "python -m experiments.later_rounds",
-                    "date": time.strftime("%Y-%m-%d", time.gmtime()),
-                }
-            )
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+        rows = [row for row in earlier if row["data"] != name and "way" in row]
+        for s, epsilon in SETTINGS[name]:
+            for way in WAYS:
+                rows.append(measure(name, problem, s, epsilon, way))
+                print(name, s, epsilon, way, rows[-1]["test_accuracy"], rows[-1]["label_accuracy"], flush=True)
+        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

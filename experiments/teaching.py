@@ -8,7 +8,8 @@ committed features to linear discriminant analysis (hard labels, as in labelling
 pipeline's logistic regression (soft labels, weighted by confidence). *new* is `learn_from_counts`. *true* is today's
 student taught the pool's true labels. "abstaining" is a generated table, 94 : 6, in which 23 % of the records abstain
 because they coincide with a pool row, more of them where the common class lies dense. The method was developed on these
-sets, with these accuracies in sight.
+sets, with these accuracies in sight. "sharpened" is the same data with `Sharpened` vectors, and *taught* a logistic
+regression that is taught the pool's class probabilities as learnt from counts.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.provenance import hardware, versions
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import roc_auc_score
@@ -33,7 +35,7 @@ from experiments.steps import cast_votes, design_of, run_round
 from recordwise import pipeline
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
-from recordwise.encoders import encode, encoder_from
+from recordwise.encoders import Sharpened, encode, encoder_from
 from recordwise.labels import neighbour_graph
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
@@ -55,14 +57,17 @@ QUERIES: dict[str, dict[float, tuple[int, ...]]] = {  # by epsilon
     "adult": {e: (50, 100, 400) if e <= 0.1 else (100, 400, 1000) for e in EPSILONS},
     "abstaining": dict.fromkeys(EPSILONS, (50, 200)),
     "digits": dict.fromkeys(EPSILONS, (30, 60)),
+    "sharpened": {0.05: (100,), 0.1: (100, 200), 0.29: (200,), 0.5: (500,), 1.0: (500,), 2.0: (500,)},
 }  # fmt: skip
+SHARPENED = " sharpened"  # behind a data set's name
+TAUGHT = {"name": "linear", "strength": 0.01}  # of a student that is taught what the counts say
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bed:
     """Vectors and labels of the three parts; which records abstain. Pool labels are for measuring, and for *true*."""
 
-    pool: Floats
+    pool: NDArray[np.float32]
     records: Floats
     test: Floats
     pool_labels: Ints
@@ -79,6 +84,16 @@ class Bed:
 
 def bed_of(data: str) -> Bed:
     nobody = np.zeros(0, dtype=np.int64)
+    if data.endswith(SHARPENED):
+        plain = bed_of(data.removesuffix(SHARPENED))
+        sharp = Sharpened().fit(plain.pool).transform
+        return replace(
+            plain,
+            pool=sharp(plain.pool),
+            records=sharp(plain.records),
+            test=sharp(plain.test),
+            encoder=f"{plain.encoder} and sharpened",
+        )
     if data in FEATURES:
         folder = HERE / "features"
         [source] = [s for s in sources(data, folder) if s.way == "together" and s.rule is Rule.CLEAN]
@@ -160,7 +175,7 @@ def measured(probabilities: Floats, bed: Bed) -> dict[str, float]:
 
 def measure(data: str, bed: Bed) -> Iterator[Row]:
     true = measured(full_chances(taught(bed, np.eye(bed.num_classes)[bed.pool_labels]), bed), bed)
-    grid = QUERIES["images" if data in FEATURES else data]
+    grid = QUERIES["sharpened" if data.endswith(SHARPENED) else "images" if data in FEATURES else data]
     for s in sorted({s for every in grid.values() for s in every}):
         queries = KMeansQueries(num_queries=s, seed=0).ask(bed.pool)
         graph = neighbour_graph(bed.pool, queries.vectors, metric=queries.metric)
@@ -170,7 +185,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
         chosen[bed.abstaining] = NOBODY
         votes = Votes(ballot, chosen, votes.labels)
         for epsilon in [e for e in grid if s in grid[e]]:
-            today, new, label_accuracy, facts = [], [], [], []
+            today, new, other, label_accuracy, facts = [], [], [], [], []
             protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
             design = design_of(protocol, student="counts", num_records=len(votes))
             for draw in range(DRAWS):
@@ -180,15 +195,17 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                 if bed.student == "discriminant":
                     student = taught(bed, np.eye(bed.num_classes)[labels.hard][owner])
                 today.append(measured(full_chances(student, bed), bed))
-                found = pipeline.teach([asked], bed.pool, design)
-                learnt = found.learnt
+                learnt = pipeline.teach([asked], bed.pool, bed.pool, design).learnt
                 assert learnt is not None
-                new.append(measured(found.student.predict_proba(bed.test), bed))
-                label_accuracy.append(round(float((found.labels == bed.pool_labels).mean()), 4))
+                new.append(measured(learnt.student.predict_proba(bed.test), bed))
+                if data.endswith(SHARPENED):
+                    student = teach(student_from(TAUGHT, seed=0), bed.pool, learnt.probabilities)
+                    other.append(measured(full_chances(student, bed), bed))
+                label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == bed.pool_labels).mean()), 4))
                 facts.append({"penalty": learnt.penalty, "voting": round(learnt.turnout[0].voting, 2)})
             yield result_row(
                 Setting(s=s, epsilon=epsilon),
-                data=data,
+                data=data.removesuffix(SHARPENED),
                 split="generated" if data == "abstaining" else "clean",
                 encoder=bed.encoder,
                 queries="k-means",
@@ -199,7 +216,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                 nonprivate_accuracy=true["accuracy"],
                 versions=versions("numpy", "scipy", "scikit-learn"),
                 hardware=hardware(),
-                command=f"python -m experiments.teaching --data {data}",
+                command=f"python -m experiments.teaching --data '{data}'",
                 today_accuracy=[one["accuracy"] for one in today],
                 calibration_error=[one["calibration_error"] for one in new],
                 today_calibration_error=[one["calibration_error"] for one in today],
@@ -212,6 +229,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                     if bed.num_classes == 2
                     else {}
                 ),
+                **({"taught_accuracy": [one["accuracy"] for one in other]} if other else {}),
                 penalty=[one["penalty"] for one in facts],
                 voting=[one["voting"] for one in facts],
             )
@@ -219,12 +237,13 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    known = ("digits", "abstaining", "adult", "svhn", "cifar10", "mnist")
+    known = ("digits", "abstaining", "adult", "svhn", "cifar10", "mnist", *(one + SHARPENED for one in FEATURES))
     parser.add_argument("--data", nargs="+", choices=known, default=known)
     for data in parser.parse_args().data:
         earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-        rows = [row for row in earlier if row["data"] != data]
-        for row in measure(data, bed_of(data)):
+        bed = bed_of(data)
+        rows = [row for row in earlier if (row["data"], row["encoder"]) != (data.removesuffix(SHARPENED), bed.encoder)]
+        for row in measure(data, bed):
             rows.append(row)
             RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
             shown = {

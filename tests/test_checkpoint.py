@@ -20,7 +20,7 @@ def test_a_run_that_released_nothing_starts_afresh_when_a_mistake_is_mended(tmp_
 
 def test_a_run_that_released_something_keeps_its_facts(tmp_path: Path) -> None:
     first = Checkpoint.open(tmp_path / "run", {"num_queries": 1000})
-    first.bind("no ledger")
+    first.bind(1, "no ledger")
     with pytest.raises(ChangedInput, match="num_queries was 1000"):
         Checkpoint.open(tmp_path / "run", {"num_queries": 100})
     assert Checkpoint.open(tmp_path / "run", {"num_queries": 1000}).run_id == first.run_id

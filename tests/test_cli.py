@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from recordwise import __version__, cli
+from recordwise import __version__, cli, load
 from recordwise.privacy.ledger import Ledger
 from recordwise.randomness import seeded
 
@@ -78,9 +78,7 @@ def test_a_job_leaves_a_student_labels_a_summary_and_a_page(
     assert lines[0] == "sample,label,confidence" and len(lines) == 601
     assert "<html" in (folder / "report.html").read_text()
 
-    import joblib
-
-    student = joblib.load(folder / "student.joblib")
+    student = load(folder)
     test = np.load(job.parent / "test.npz")
     assert student.score(test["X"], test["y"]) == pytest.approx(summary["test_accuracy"])
     assert Ledger.open(job.parent / "ledger.sqlite").spent("digits") == 2

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from recordwise.privacy.ledger import Ledger
     from recordwise.privacy.noise import SeededNoise, SystemNoise
     from recordwise.protocols.terms import Terms, TrustSettings
+    from recordwise.published import load, save
     from recordwise.queries import QuerySettings
     from recordwise.records import RecordSettings
     from recordwise.report import summarize, write_report
@@ -36,8 +37,10 @@ __all__ = [
     "Trust",
     "TrustSettings",
     "Unit",
+    "load",
     "plan",
     "predict",
+    "save",
     "summarize",
     "write_report",
 ]
@@ -60,8 +63,10 @@ _HOMES = {
     "Trust": "recordwise.privacy.guarantee",
     "TrustSettings": "recordwise.protocols.terms",
     "Unit": "recordwise.privacy.guarantee",
+    "load": "recordwise.published",
     "plan": "recordwise.planner",
     "predict": "recordwise.planner",
+    "save": "recordwise.published",
     "summarize": "recordwise.report",
     "write_report": "recordwise.report",
 }

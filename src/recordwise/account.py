@@ -194,7 +194,7 @@ class OpenAccount:
 
         def bound() -> bytes:
             released = pack(produce())
-            self.folder.bind(payer)
+            self.folder.bind(number, payer)
             return released
 
         if self.ledger is None:

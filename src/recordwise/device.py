@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import as_vectors
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.hashing import digest
 from recordwise.nearest.backend import NumpyBackend
@@ -171,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         task = Task.load(options.task)
         account = DeviceAccount(options.account, options.cap)
         message = task.answer(_vector(options.record), options.labels, SystemNoise(), identity, account=account)
-        options.out.write_bytes(message)
+        write_whole(options.out, message)
     except (RecordwiseError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, RecordwiseError) else 1

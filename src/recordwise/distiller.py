@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.account import Account, OpenAccount
 from recordwise.data import Samples
 from recordwise.design import Design, Prepared, RunSettings
-from recordwise.encoders import encode_public
 from recordwise.errors import InvalidInput, first_line
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
@@ -26,11 +23,10 @@ from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import TrustSettings
+from recordwise.published import Published
 from recordwise.queries.spec import KMEANS
 from recordwise.records import RecordSettings
 from recordwise.sklearn_steps import refuse_fitted_steps
-from recordwise.students import class_probabilities
-from recordwise.students.spec import VECTORS
 
 
 class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -218,22 +214,24 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict(self, X: Samples) -> NDArray[Any]:
         """The student's class for each sample; a 0/1 matrix of classes where a record may have several."""
-        check_is_fitted(self, "student_")
-        predicted = np.asarray(self.student_.predict(self._material(X)))
-        return predicted if predicted.ndim == 2 else self.classes_[predicted]
+        return self.published().predict(self._samples(X, reset=False))
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) the student's probabilities, in the order of `classes_`."""
-        check_is_fitted(self, "student_")
-        return class_probabilities(self.student_, self._material(X), len(self.classes_))
+        return self.published().predict_proba(self._samples(X, reset=False))
 
-    def published(self) -> PrivateDistiller:
-        """This classifier without what only its owner needs: where the ledger and the run lie."""
+    def published(self) -> Published:
+        """The student and what it needs to read a sample, without what only its owner needs; `recordwise.save` it."""
         check_is_fitted(self, "student_")
-        bare, settings = copy.copy(self), self.settings
-        bare.account = replace(settings.account, ledger=None, run_dir=None)
-        bare.records = replace(settings.records, schema=self.schema_)  # and not the path of a file
-        return bare
+        return Published(
+            schema=self.schema_,
+            encoder=self.encoder_,
+            manner=self.manner_,
+            student=self.student_,
+            student_input=self.settings.student.input,
+            classes_=self.classes_,
+            guarantee_=self.guarantee_,
+        )
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
@@ -251,8 +249,3 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             return validate_data(self, X, reset=reset, ensure_all_finite=False, ensure_min_samples=0)
         except ValueError as fault:
             raise InvalidInput(first_line(fault)) from fault
-
-    def _material(self, X: Samples) -> Samples:
-        X = self.schema_.pool(self._samples(X, reset=False), "X")
-        vectors = self.settings.student.input == VECTORS
-        return encode_public(self.encoder_, X, manner=self.manner_) if vectors else X

@@ -27,7 +27,7 @@ from recordwise.arrays import NOBODY, Ints
 from recordwise.data import Samples, Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
-from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
+from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
@@ -35,7 +35,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
-from recordwise.students import Asked, Learnt, class_probabilities, reads_counts, student_from, try_student
+from recordwise.students import Asked, Learnt, class_probabilities, learn, reads_counts, student_from, try_student
 from recordwise.students import teach as teach_student
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
@@ -141,7 +141,7 @@ def distil(
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
         on_round(rounds[-1])
     with progress.step("teach", 1):
-        taught = teach(rounds, material, design)
+        taught = teach(rounds, pool, material, design)
     return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
 
 
@@ -157,7 +157,7 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
             seed=design.seed,
         )
     first = rounds[0].queries
-    unsure = class_probabilities(teach(rounds, material, design).student, material, ballot.num_classes)
+    unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
     again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
     return replace(again.ask(pool, unsure), max_distance=first.max_distance)
 
@@ -194,29 +194,33 @@ def release(
 
 
 def label(released: Release, queries: Queries, graph: NDArray[np.float64], design: Design) -> Labels:
-    """Step 6: labels of the queries, from the release and public facts alone."""
-    found = decode(
-        released,
-        sizes=queries.sizes,
-        graph=graph,
-        decoder=design.decoder.name,
-        num_records=design.num_records,
-    )
+    """Step 6: labels of the queries, from the release and public facts alone.
+
+    Where there are counts, how many records vote at each query is read off the release as well: some may abstain.
+    """
+    sizes, num_records = voters_at(released, queries.sizes, design.num_records)
+    found = decode(released, sizes=sizes, graph=graph, decoder=design.decoder.name, num_records=num_records)
     return found.abstain_below(design.decoder.min_confidence)
 
 
-def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
-    """Step 7: a student of the pool, from the releases' counts where it reads them, else from the queries' labels."""
+def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples, design: Design) -> Taught:
+    """Step 7: a student of the pool, from the releases' counts where it reads them, else from the queries' labels.
+
+    Args:
+      pool: The pool's vectors.
+      material: What the student learns from: the same vectors, or the samples.
+    """
     student = design.new_student()
     if not reads_counts(student):
         return _teach_labels(student, rounds, material, design)
     if not all(one.release.has_counts for one in rounds):
-        return _teach_labels(student_from(WITHOUT_COUNTS, seed=design.seed), rounds, material, design)
+        other = WITHOUT_COUNTS if student.teaches is None else student.teaches
+        return _teach_labels(student_from(other, seed=design.seed), rounds, material, design)
     asked = [
         Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
         for one in rounds
     ]
-    learnt = student.learn(material, asked)
+    learnt = learn(student, pool, material, asked)
     probabilities = np.asarray(learnt.probabilities, dtype=np.float64)
     confidence = probabilities.max(axis=1)
     return Taught(

@@ -96,11 +96,13 @@ def _check_overlap(overlap: str) -> None:
 
 
 def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record: int) -> NDArray[Any]:
-    """The list of classes: as declared, or read off the labels, which makes it public."""
+    """The list of classes: as declared and in that order, or read off the labels, which makes it public."""
     whole(labels_per_record=labels_per_record)
     if classes is not None:
         declared = np.asarray(classes)
-        names = np.unique(declared) if labels_per_record == 1 else declared
+        names = declared
+        if labels_per_record == 1:  # each once, where it is named first
+            names = declared[np.sort(np.unique(declared, return_index=True)[1])]
     elif labels_per_record > 1:
         shape = np.shape(labels)
         if len(shape) != 2:

@@ -21,6 +21,7 @@ from recordwise.errors import InvalidInput, shown
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
+from recordwise.published import save
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
 from recordwise.sections import Source
@@ -39,7 +40,7 @@ class Outcome:
 def run_job(job: JobFile, progress: Progress) -> Outcome:
     """Carry a job out.
 
-    The job's folder then holds `student.joblib`, `labels.csv` (one line per pool sample), `summary.json` and
+    The job's folder then holds `student.npz`, `labels.csv` (one line per pool sample), `summary.json` and
     `report.html`: all of it public once the run's guarantee is accepted.
     """
     if job.out is None:
@@ -100,11 +101,7 @@ def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
     """Put what a run made into its folder."""
-    import joblib
-
-    model = io.BytesIO()
-    joblib.dump(distiller.published(), model)
-    write_whole(folder / "student.joblib", model.getvalue())
+    save(distiller, folder)
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["sample", "label", "confidence"])

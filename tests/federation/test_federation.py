@@ -73,6 +73,29 @@ def test_two_rounds_release_the_tally_of_the_pooled_votes(tmp_path: Path, trust:
         assert (fitted.predict(one.pool) == one.pool_labels).mean() > 0.95
 
 
+@pytest.mark.parametrize("trust", [Trust.CENTRAL, Trust.DISTRIBUTED, Trust.LOCAL])
+def test_prices_of_balanced_queries_reach_the_silos(tmp_path: Path, trust: Trust) -> None:
+    one = world(tmp_path, trust, rounds=1, settings={"queries": {"name": "kmeans", "balanced": True}})
+    # More of one class than of the others: its queries get dearer.
+    one.pool = np.concatenate([one.pool, one.pool[one.pool_labels == CLASSES[0]] + 0.5, one.pool[::9] - 0.2])
+    fitted = one.fit()
+    assert fitted.rounds_[0].queries.prices is not None and fitted.rounds_[0].queries.prices.any()
+    assert_is_the_pooled_tally(fitted.rounds_[0].release, one.pooled(fitted, 1))
+
+
+def test_prices_belong_to_the_question() -> None:
+    queries = np.eye(3, dtype=np.float32)
+    plain = Ask(plan="p", run="run", round=1, queries=queries)
+    priced = replace(plain, prices=np.array([0.0, 0.1, 1e-17]))
+    again = Ask.from_bytes(priced.to_bytes())
+    assert again.prices is not None and priced.prices is not None
+    assert (again.prices == priced.prices).all() and again.asked == priced.asked != plain.asked
+    assert Ask.from_bytes(plain.to_bytes()).prices is None
+    for bad in ([0.0], ["0", 0, 0], None):
+        with pytest.raises(ProtocolFault, match="a question must be complete and valid"):
+            Ask.from_bytes(frame({**plain.header(), "prices": bad}, plain.body))
+
+
 def test_how_records_are_split_over_silos_makes_no_difference(tmp_path: Path) -> None:
     mixed, sorted_ = (world(tmp_path / str(split), Trust.CENTRAL, by_class=split).fit() for split in (False, True))
     for one, other in zip(mixed.rounds_, sorted_.rounds_, strict=True):

@@ -68,7 +68,7 @@ def test_a_federation_set_up_by_the_commands_alone_runs(tmp_path: Path) -> None:
     summary = run_coordinator(hub, InProcess({name: node_in(tmp_path / name) for name in NAMES}))
     assert "distributed trust" in summary.statement
     assert summary.private
-    for name in ("student.joblib", "labels.csv", "summary.json", "report.html"):
+    for name in ("student.npz", "labels.csv", "summary.json", "report.html"):
         assert (hub / "run" / name).exists()
 
 

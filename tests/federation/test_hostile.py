@@ -24,12 +24,12 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import array_bytes, array_from, frame, is_name, json_object, one_line, unframe
 from recordwise.federation.journal import Journal
-from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import Session, masks
 from recordwise.federation.shuffling import ShufflerNode, unpacked
 from recordwise.federation.silo import Silo
+from recordwise.locks import hold
 from recordwise.privacy.guarantee import Trust
 
 HEADER = b"\x93NUMPY\x01\x00"
@@ -224,7 +224,7 @@ def test_one_liar_among_enough_helpers_is_found_out() -> None:
 
 def test_a_second_process_is_refused_and_the_first_one_is_free_again_when_it_ends(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from recordwise.federation.locks import hold; "
+        "import sys; from pathlib import Path; from recordwise.locks import hold; "
         "held = hold(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     first = subprocess.Popen(
@@ -245,7 +245,7 @@ def test_a_second_process_is_refused_and_the_first_one_is_free_again_when_it_end
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_not_inherit_a_folder(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from recordwise.federation.locks import hold\n"
+        "import os, sys; from pathlib import Path; from recordwise.locks import hold\n"
         "held = hold(Path(sys.argv[1]))\n"
         "if os.fork() == 0:\n"
         "    try:\n"

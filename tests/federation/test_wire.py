@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from federation.wire import CLASSES, NAMES, Wire, running
+from recordwise import stored
 from recordwise.encoders import encode
 from recordwise.federation.hub import CERTIFICATE
 from recordwise.federation.nodes import NODE_CERTIFICATE, new_party
@@ -37,9 +38,9 @@ def releases(folder: Path) -> list[Tally]:
 
 def pooled(wire: Wire, folder: Path, number: int, names: tuple[str, ...] = NAMES) -> np.ndarray:
     """The exact tally in one process, from all records and what the coordinator published."""
-    import joblib
-
-    queries, encoder = joblib.load(folder / "run" / f"queries-{number}"), joblib.load(folder / "run" / "encoder")
+    queries, encoder = (
+        stored.from_bytes((folder / "run" / name).read_bytes()) for name in (f"queries-{number}", "encoder")
+    )
     held, ballot = wire.rows(*names), releases(folder)[0].ballot
     numbers, _ = read_labels(wire.labels[held], np.unique(CLASSES), 1)
     return cast_votes(

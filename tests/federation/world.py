@@ -180,6 +180,7 @@ class World:
             one.queries.vectors,
             one.release.ballot,
             metric=one.queries.metric,
+            prices=one.queries.prices,
         ).counts()
 
     def spent(self, name: str) -> Fraction:

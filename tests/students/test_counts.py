@@ -209,7 +209,8 @@ def test_the_same_release_gives_the_same_student() -> None:
 
 def test_nothing_but_the_pool_and_the_release_goes_in() -> None:
     """No argument could carry a label of the pool, and what is released is all there is of the records."""
-    assert set(inspect.signature(learn_from_counts).parameters) == {"pool", "asked", "hidden", "class_weight", "seed"}
+    settings = {"hidden", "class_weight", "threshold", "seed"}
+    assert set(inspect.signature(learn_from_counts).parameters) == {"pool", "asked", *settings}
     assert set(Asked.__dataclass_fields__) == {"release", "owner", "graph", "num_records"}
 
 
@@ -218,8 +219,18 @@ def test_class_weights_move_the_odds() -> None:
     plain, heavy = (learn_from_counts(WORLD.pool, [asked], class_weight=w).student for w in (None, {1: 3.0}))
     before, after = (one.predict_proba(WORLD.test) for one in (plain, heavy))
     assert after[:, 1] / after[:, 0] == pytest.approx(3 * before[:, 1] / before[:, 0], rel=1e-6)
+    in_order = learn_from_counts(WORLD.pool, [asked], class_weight=[1, 3]).student
+    assert (in_order.predict_proba(WORLD.test) == after).all()
     balanced = learn_from_counts(WORLD.pool, [asked], class_weight="balanced").student
     assert list(balanced.classes_) == [0, 1]
+
+
+def test_a_threshold_moves_answers_and_leaves_probabilities() -> None:
+    asked = asked_of(WORLD, "1", s=8)
+    plain, eager = (learn_from_counts(WORLD.pool, [asked], threshold=at).student for at in (None, 0.2))
+    chances = plain.predict_proba(WORLD.test)
+    assert (eager.predict_proba(WORLD.test) == chances).all()
+    assert (eager.predict(WORLD.test) == (chances[:, 1] >= 0.2)).all()
 
 
 def test_what_cannot_teach_is_refused_in_one_line() -> None:
@@ -234,8 +245,12 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
         learn_from_counts(WORLD.pool, [])
     with pytest.raises(InvalidInput, match="owner must name the query of each of 3000 samples"):
         learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=asked.owner[:-1])])
-    with pytest.raises(InvalidInput, match="class_weight must be"):
-        learn_from_counts(WORLD.pool, [asked], class_weight="heavy")
+    for weight in ("heavy", [1.0], [1.0, 0.0], {2: 1.0}):
+        with pytest.raises(InvalidInput, match="class_weight must be"):
+            learn_from_counts(WORLD.pool, [asked], class_weight=weight)  # type: ignore[arg-type]
+    for threshold in (0.0, 1.0, float("nan")):
+        with pytest.raises(InvalidInput, match="threshold must"):
+            learn_from_counts(WORLD.pool, [asked], threshold=threshold)
     with pytest.raises(InvalidInput, match="class_weight must be > 0"):
         learn_from_counts(WORLD.pool, [asked], class_weight={5: 1.0})
 

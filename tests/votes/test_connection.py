@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from recordwise.errors import InvalidInput
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.privacy.guarantee import Neighbours
+from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.votes import Ballot, balanced_prices, cast_votes
 
@@ -37,6 +38,19 @@ def test_prices_from_the_pool_even_out_the_votes_of_other_records(metric: Metric
     assert priced.std() < free.std() / 2
     assert priced.min() > max(0.3, free.min())
     assert loads(pool, queries, k, metric=metric, prices=prices).std() < 0.1
+
+
+def test_many_queries_of_clusters_that_differ_in_size_are_evened_out() -> None:
+    """Here larger steps went to and fro, and never found prices better than none."""
+    rng = np.random.default_rng(0)
+    centres, common = rng.normal(size=(10, 16)) * 2, 0.6 ** np.arange(10)
+    label = rng.choice(10, 1500, p=common / common.sum())
+    pool = centres[label] + rng.normal(size=(1500, 16)) * np.linspace(0.1, 1, 10)[label][:, None]
+    pool = pool * 0.8 ** np.arange(16)
+    queries = KMeansQueries(num_queries=60, seed=0).ask(pool.astype(np.float32)).vectors.astype(np.float64)
+    prices = balanced_prices(pool, queries, 1)
+    assert loads(pool, queries, 1).std() > 1.5
+    assert loads(pool, queries, 1, prices=prices).std() < 0.6
 
 
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 4))

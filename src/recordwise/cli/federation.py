@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 
 coordinator_app = typer.Typer(
@@ -147,7 +148,7 @@ def _log() -> None:
 
 def _template(path: Path, text: str) -> None:
     if not path.exists():
-        path.write_text(text)
+        write_whole(path, text.encode())
     typer.echo(f"fill in: {path}")
 
 

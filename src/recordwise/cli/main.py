@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -53,8 +55,20 @@ def every_command(
     """What can be said before any command."""
 
 
+ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Stopped(BaseException):
+    """Somebody asked this process to end. No command takes it for something else, as Typer does KeyboardInterrupt."""
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
+
+
 def main() -> None:
-    """Run the command; a mistake ends in one line on standard error and an exit code of its kind."""
+    """Run the command; whatever ends it is told in one line on standard error, with an exit code of its kind."""
+    before = {number: signal.signal(number, _stop) for number in ENDINGS}
     try:
         code = app(prog_name="recordwise", standalone_mode=False)  # what a command exits with comes back as a value
         if isinstance(code, int) and code:
@@ -72,8 +86,13 @@ def main() -> None:
         about = f": {error.filename}" if error.filename else ""
         print(f"recordwise: {error.strerror or error}{about}", file=sys.stderr)
         sys.exit(1)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
-        print("recordwise: interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+    except (typer.Abort, EOFError):  # Typer makes the one of the other
+        print("recordwise: a file, or what was typed in, ended too early", file=sys.stderr)
+        sys.exit(1)
+    except Stopped as stopped:
+        number = stopped.args[0]
+        print(f"recordwise: {ENDINGS[number]}; run the same command again to go on", file=sys.stderr)
+        sys.exit(128 + number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

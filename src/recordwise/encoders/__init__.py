@@ -3,6 +3,7 @@
 from recordwise.encoders.encoding import Manner, encode, encode_public, how_encoded
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, as_tensor
+from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.spec import encoder_from
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
@@ -14,6 +15,7 @@ __all__ = [
     "Manner",
     "Pca",
     "Scaler",
+    "Sharpened",
     "Table",
     "Text",
     "TorchEncoder",

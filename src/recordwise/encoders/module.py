@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput, MissingExtra, whole
 from recordwise.hashing import fingerprint
+from recordwise.stored import NotPlain
 
 if TYPE_CHECKING:
     import torch
@@ -68,6 +69,27 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def state(self) -> dict[str, Any]:
+        """All that it needs to be stored (`recordwise.stored`): only where the network's code is ours."""
+        load_torch()
+        from recordwise.encoders.pretrained import parts_of
+
+        parts = parts_of(self.module) if self.prepare is None else None
+        if parts is None:
+            raise NotPlain(f"must be a network from a file, got {type(self.module).__name__}")
+        return {"parts": parts, "device": self.device, "batch_size": self.batch_size}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        torch = load_torch()
+        from recordwise.encoders.pretrained import module_from
+
+        device = str(state["device"])
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            device = "cpu"
+        whole(batch_size=state["batch_size"])
+        return cls(module_from(state["parts"]), device, state["batch_size"])
 
     @property
     def fingerprint(self) -> str:

@@ -21,8 +21,8 @@ from torch.nn import functional
 
 from recordwise.encoders.module import TorchEncoder
 from recordwise.errors import InvalidInput, MissingExtra
-from recordwise.vision.resnet import Classifier
-from recordwise.vision.saved import load_network
+from recordwise.vision.resnet import Classifier, ResNet
+from recordwise.vision.saved import load_network, network_of
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CENTRED = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -130,12 +130,44 @@ def pretrained(
     return TorchEncoder(nn.Sequential(prepare, module).eval(), device=device, batch_size=batch_size)
 
 
+def parts_of(module: Any) -> dict[str, Any] | None:
+    """A module that `pretrained` made from a file, as plain data; None for any other."""
+    if type(module) is not nn.Sequential or len(module) != 2 or type(module[0]) is not Prepare:
+        return None
+    prepare: Any = module[0]
+    inner: Any = module[1]
+    about: dict[str, Any] = {
+        "side": prepare.side,
+        "mean": prepare.mean.flatten().tolist(),
+        "deviation": prepare.deviation.flatten().tolist(),
+    }
+    if type(inner) is OnnxModule:
+        return {**about, "onnx": inner._content}
+    if type(inner) is nn.Sequential and len(inner) == 2 and type(inner[1]) is nn.Softmax:
+        inner = inner[0]
+    if type(inner) not in (ResNet, Classifier):
+        return None
+    return {**about, "network": {name: tensor.cpu().numpy() for name, tensor in inner.state_dict().items()}}
+
+
+def module_from(parts: dict[str, Any]) -> nn.Module:
+    """The module whose `parts_of` these are."""
+    prepare = Prepare(parts["side"], parts["mean"], parts["deviation"])
+    if "onnx" in parts:
+        return nn.Sequential(prepare, OnnxModule(parts["onnx"])).eval()
+    kept = {name: torch.from_numpy(array) for name, array in parts["network"].items()}
+    return nn.Sequential(prepare, _with_head(network_of(kept, "an encoder"))).eval()
+
+
+def _with_head(network: nn.Module) -> nn.Module:
+    return nn.Sequential(network, nn.Softmax(1)) if isinstance(network, Classifier) else network
+
+
 def _own(path: Path) -> tuple[nn.Module, Prepare]:
     network = load_network(path)
     backbone = network.backbone if isinstance(network, Classifier) else network
     channels = len(backbone.mean.flatten())  # type: ignore[operator]
-    module = nn.Sequential(network, nn.Softmax(1)) if isinstance(network, Classifier) else network
-    return module, Prepare(None, (0.0,) * channels, (1.0,) * channels)  # the network itself standardises
+    return _with_head(network), Prepare(None, (0.0,) * channels, (1.0,) * channels)  # the network itself standardises
 
 
 def _timm(name: str) -> tuple[nn.Module, Prepare]:

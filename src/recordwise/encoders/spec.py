@@ -14,12 +14,20 @@ from sklearn.pipeline import make_pipeline
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, load_torch
+from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput
 
-_BY_NAME: dict[str, Callable[..., Any]] = {"scaler": Scaler, "pca": Pca, "hog": Hog, "text": Text, "table": Table}
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "scaler": Scaler,
+    "pca": Pca,
+    "hog": Hog,
+    "text": Text,
+    "table": Table,
+    "sharpened": Sharpened,
+}
 FILES = (".safetensors", ".onnx")
 TRAINED = ("timm:", "efficientnet-lite")  # how the names of networks begin that `pretrained` knows
 SETTINGS_OF_TRAINED = ("side", "device", "batch_size")

@@ -17,7 +17,7 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.randomness import seeded
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
-_REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
+REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
 _CHUNK = 256  # samples at a time: what is multiplied stays in the cache
 
 
@@ -46,7 +46,31 @@ class Scaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray((vectors - self.mean_) / self.scale_, dtype=np.float32)
 
 
-class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Projection(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear map of vectors minus the pool's mean, exact to the last bit; how it is found is `fit`'s own affair."""
+
+    mean_: NDArray[np.float64]
+    projection_: ExactLinear
+
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        linear = self.projection_
+        exact = type(linear) is ExactLinear and linear.holds()
+        return exact and are_numbers(self.mean_, 1) and len(self.mean_) == len(linear.weights)
+
+    def transform(self, samples: Samples) -> NDArray[np.float32]:
+        found = np.empty((len(samples), len(self.projection_.units)), dtype=np.float32)
+        room = np.empty((min(_CHUNK, len(samples)), len(self.mean_)))
+        for start in range(0, len(samples), _CHUNK):
+            some = as_numbers(rows(samples, slice(start, start + _CHUNK)), self.mean_.shape, flatten=True)
+            finite = finite_rows(some)
+            centred = np.subtract(some, self.mean_, out=room[: len(some)])
+            centred[~finite] = 0
+            found[start : start + _CHUNK] = np.where(finite[:, None], self.projection_(centred), np.nan)
+        return found
+
+
+class Pca(Projection):
     """The coordinates of vectors (or flattened images) along the pool's first principal components.
 
     The projection is exact (`recordwise.encoders.exact`): its inputs and components are rounded to public grids, which
@@ -71,31 +95,14 @@ class Pca(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(seeded(self.seed, "pca").integers(2**31))
         pca = PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start).fit(vectors)
-        self.mean_: NDArray[np.float64] = pca.mean_.astype(np.float64)
+        self.mean_ = pca.mean_.astype(np.float64)
         components = pca.components_.T.astype(np.float64)
         if self.whiten:
             deviation = np.sqrt(pca.explained_variance_.astype(np.float64))
             components /= np.maximum(deviation, np.finfo(vectors.dtype).eps)
         farthest = float(np.abs(vectors - self.mean_).max())
-        self.projection_ = ExactLinear.of(components, limit=_REACH * farthest)
+        self.projection_ = ExactLinear.of(components, limit=REACH * farthest)
         return self
-
-    def holds(self) -> bool:
-        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
-        linear = self.projection_
-        exact = type(linear) is ExactLinear and linear.holds()
-        return exact and are_numbers(self.mean_, 1) and len(self.mean_) == len(linear.weights)
-
-    def transform(self, samples: Samples) -> NDArray[np.float32]:
-        found = np.empty((len(samples), len(self.projection_.units)), dtype=np.float32)
-        room = np.empty((min(_CHUNK, len(samples)), len(self.mean_)))
-        for start in range(0, len(samples), _CHUNK):
-            some = as_numbers(rows(samples, slice(start, start + _CHUNK)), self.mean_.shape, flatten=True)
-            finite = finite_rows(some)
-            centred = np.subtract(some, self.mean_, out=room[: len(some)])
-            centred[~finite] = 0
-            found[start : start + _CHUNK] = np.where(finite[:, None], self.projection_(centred), np.nan)
-        return found
 
 
 def flat(name: str, samples: Samples, *, dim: int | None = None) -> NDArray[np.float32]:

@@ -8,23 +8,22 @@ Guarantees:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
-from recordwise.durable import write_whole
+from recordwise.durable import sweep, write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
 from recordwise.federation.collecting import Collecting
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.federation import Federation
 from recordwise.federation.identity import kept_key
-from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
 from recordwise.hashing import fingerprint
+from recordwise.locks import hold
 from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import Noise, SystemNoise
@@ -64,13 +63,15 @@ def fit_silos(
     protocols = settings.terms.protocols_for_silos(ballot, federation.silos)
     design = settings.design(pool, schema, classes, num_records=most, protocols=protocols)
     held = hold(keys_beside(folder))
+    sweep(keys_beside(folder))
     account = settings.open_account(design, pool, classes, num_records=most, noise=source)
     collecting: Collecting | None = None
 
     def voters(question: Question) -> Release:
         nonlocal collecting
         if collecting is None:
-            collecting = _publish(question, tuple(classes.tolist()), len(protocols), pool, federation, exchange, folder)
+            run, named = account.folder.run_id, tuple(classes.tolist())
+            collecting = _publish(question, run, named, len(protocols), pool, federation, exchange, folder)
         try:
             return _release(collecting, folder, question, source)
         finally:
@@ -90,6 +91,7 @@ def keys_beside(folder: Path) -> Path:
 
 def _publish(
     question: Question,
+    run: str,
     classes: tuple[object, ...],
     rounds: int,
     pool: Samples,
@@ -98,13 +100,11 @@ def _publish(
     folder: Path,
 ) -> Collecting:
     """Step 3: every silo gets to see the whole run before it answers anything."""
-    if question.queries.prices is not None:
-        raise InvalidInput("queries must have no prices: balanced queries are not sent to silos yet")
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
     trust = question.protocol.trust
     plan = Plan(
-        run=json.loads((folder / "run.json").read_text())["run"],
+        run=run,
         rounds=rounds,
         attempts=federation.attempts if trust is Trust.DISTRIBUTED else 1,
         protocol=question.protocol,
@@ -146,7 +146,14 @@ def _release(collecting: Collecting, folder: Path, question: Question, noise: No
                 f"run; {'; '.join(collecting.faults[-3:])}"
             )
         blamed = len(collecting.culprits)
-        ask = Ask(plan=plan.digest, run=plan.run, round=number, queries=question.queries.vectors, attempt=attempt)
+        ask = Ask(
+            plan=plan.digest,
+            run=plan.run,
+            round=number,
+            queries=question.queries.vectors,
+            attempt=attempt,
+            prices=question.queries.prices,
+        )
         try:
             return collecting.release(ask, noise)
         except ProtocolFault:

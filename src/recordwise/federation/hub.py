@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
 from recordwise.federation.certificates import MOST_BYTES, fingerprint_of, identity_in, tls_context
 from recordwise.federation.coordinator import fit_silos
@@ -30,7 +30,7 @@ def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
 
     This is the only way in, and it needs write access to the coordinator's folder.
     """
-    (folder / REGISTERED).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / REGISTERED)
     identities = []
     for place in certificates:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, write_whole
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.secure_sum import Session, SumClient
 from recordwise.hashing import digest_of
@@ -81,5 +81,5 @@ class Journal:
         return answer
 
     def _write(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         write_whole(self._path, json.dumps(self._content).encode(), mode=0o600)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
+from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
 from recordwise.federation.certificates import certificate_of, identity_in, tls_context
 from recordwise.federation.exchange import Node
@@ -76,7 +77,7 @@ def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
 
 def new_party(folder: Path, certificate: str) -> bytes:
     """A folder with a private identity and its certificate in a file of this name; gives the public identity."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     identity = kept_key(folder / IDENTITY, identity_key())
-    (folder / certificate).write_bytes(certificate_of(identity))
+    write_whole(folder / certificate, certificate_of(identity))
     return public_identity(identity)

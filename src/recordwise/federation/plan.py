@@ -245,6 +245,7 @@ class Ask:
       plan: Digest of the accepted plan.
       attempt: Counts secure sums of this round that failed; another attempt is another charge.
       queries: (s, dim).
+      prices: (s,) of balanced queries: what each adds to a record's squared distance; None where there are none.
     """
 
     plan: str
@@ -252,6 +253,7 @@ class Ask:
     round: int
     queries: NDArray[np.float32]
     attempt: int = 1
+    prices: NDArray[np.float64] | None = None
 
     @cached_property
     def body(self) -> bytes:
@@ -259,7 +261,8 @@ class Ask:
 
     @cached_property
     def asked(self) -> str:
-        return hashlib.sha256(self.body).hexdigest()
+        prices = b"" if self.prices is None else np.asarray(self.prices, dtype="<f8").tobytes()
+        return hashlib.sha256(self.body + prices).hexdigest()
 
     @property
     def key(self) -> str:
@@ -270,22 +273,32 @@ class Ask:
         return {"plan": self.plan, "run": self.run, "round": self.round, "attempt": self.attempt, **more}
 
     def to_bytes(self) -> bytes:
-        return frame(self.header(), self.body)
+        priced = {} if self.prices is None else {"prices": self.prices.tolist()}
+        return frame(self.header(**priced), self.body)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Ask:
         header, body = unframe(content)
         try:
             whole(round=header["round"], attempt=header["attempt"])
+            queries = as_vectors("queries", array_from(body))
             return cls(
                 plan=text(header, "plan"),
                 run=name(header["run"], "a run"),
                 round=header["round"],
                 attempt=header["attempt"],
-                queries=as_vectors("queries", array_from(body)),
+                queries=queries,
+                prices=_prices(header["prices"], len(queries)) if "prices" in header else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolFault(f"a question must be complete and valid, this one is not: {error}") from error
+
+
+def _prices(header: object, num_queries: int) -> NDArray[np.float64]:
+    numbers = isinstance(header, list) and all(type(price) in (int, float) and math.isfinite(price) for price in header)
+    if not (numbers and isinstance(header, list) and len(header) == num_queries):
+        raise InvalidInput(f"prices must be {num_queries} finite numbers")
+    return np.array(header, dtype=np.float64)
 
 
 def _key(digits: object) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, ProtocolFault, count, whole
 from recordwise.federation.plan import Plan
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, members
@@ -96,6 +97,6 @@ def approve(folder: Path, digest: str) -> str:
     offers = sorted((folder / "offers").glob(f"{digest}*.txt")) if fits else []
     if len(offers) != 1:
         raise InvalidInput(f"plan must be 8 or more first digits of one offered plan, {digest!r} fits {len(offers)}")
-    (folder / "approved").mkdir(exist_ok=True)
-    (folder / "approved" / offers[0].stem).touch()
+    make_folder(folder / "approved")
+    write_whole(folder / "approved" / offers[0].stem, b"")
     return offers[0].read_text()

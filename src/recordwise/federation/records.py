@@ -60,6 +60,7 @@ def question(plan: Plan, ask: Ask) -> Question:
         owner=np.empty(0, dtype=np.int64),
         metric=plan.metric,
         max_distance=plan.max_distance,
+        prices=ask.prices,
     )
     return Question(
         round=ask.round,

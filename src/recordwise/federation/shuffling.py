@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.forms import frame, one_line, unframe
 from recordwise.federation.identity import open_sealed, public_identity
-from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply, log, reply_to
 from recordwise.federation.secure_sum import masks
 from recordwise.federation.silo import ACCEPTED, purpose
 from recordwise.hashing import digest_of
+from recordwise.locks import hold
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.shuffle.sealing import OVERHEAD
@@ -47,8 +47,9 @@ class ShufflerNode:
         self.name, self.folder = name, folder
         self._identity, self._key, self._peers = identity, key, dict(peers)
         self._hold = hold(folder)
+        sweep(folder)
         for part in ("plans", "batches"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            make_folder(folder / part)
 
     def reply(self, stage: str, request: bytes) -> bytes:
         """A signed answer, or a signed refusal out of a fixed list."""

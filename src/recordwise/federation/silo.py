@@ -7,19 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import frame, text, unframe
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
-from recordwise.federation.locks import hold
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy
 from recordwise.federation.refusals import Failed
 from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
 from recordwise.hashing import digest_of
+from recordwise.locks import hold
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
@@ -61,8 +61,9 @@ class Silo:
         self._identity, self._records = identity, records
         self._noise = SystemNoise()
         self._hold = hold(folder)
+        sweep(folder)
         for part in (folder / "offers", folder / "plans"):
-            part.mkdir(parents=True, exist_ok=True)
+            make_folder(part)
         self.ledger = Ledger.open(policy.ledger or folder / "ledger.sqlite")
         self.ledger.open_budget(
             policy.budget,
@@ -205,7 +206,7 @@ class Silo:
         """A sum has one question from its first stage on: each other one would leave a journal on this disk."""
         place = self.folder / "asked" / digest_of(ask.key.encode())[:32]
         if not place.exists():
-            place.parent.mkdir(exist_ok=True)
+            make_folder(place.parent)
             write_whole(place, ask.asked.encode())
         elif place.read_text() != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")

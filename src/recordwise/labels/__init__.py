@@ -11,6 +11,7 @@ from recordwise.labels.bounds import (
 from recordwise.labels.decode import AUTO, DECODERS, DecoderSettings, decode
 from recordwise.labels.graph import neighbour_graph
 from recordwise.labels.labels import ABSTAIN, Labels
+from recordwise.labels.shares import voters_at
 
 __all__ = [
     "ABSTAIN",
@@ -26,4 +27,5 @@ __all__ = [
     "neighbour_graph",
     "sufficient_gap",
     "sufficient_lead",
+    "voters_at",
 ]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels.distribution import distribution
-from recordwise.protocols.release import Tally
+from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 
 VOTING = np.linspace(0.02, 1.0, 50)  # shares of the records that may have voted
@@ -76,6 +76,18 @@ def turnout(
     weight = np.where(known, wide / (wide + noise + prior + 1 / 12), 0.0)
     rates = prior + weight * (sums - prior)
     return Turnout(rates=np.maximum(rates, np.maximum(LEAST * prior, 1e-3)), voting=share, spread=spread)
+
+
+def voters_at(release: Release, sizes: Ints | Floats, num_records: int | None) -> tuple[Ints | Floats, int | None]:
+    """The (s,) votes to expect at each query and the number of records, for a decoder: inferred where counts allow it.
+
+    Where they do not (choices; several labels per record, of which a record may have fewer) they stay as given: the
+    pool's shares, and what is public.
+    """
+    if not isinstance(release, Tally) or release.ballot.labels_per_record > 1:
+        return sizes, num_records
+    rates = turnout(release, sizes, num_records=num_records).rates
+    return rates, max(1, round(float(rates.sum()) / release.ballot.votes_per_record))
 
 
 def _fitted(

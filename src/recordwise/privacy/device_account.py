@@ -108,6 +108,8 @@ class DeviceAccount:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be kept there: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in self._path.absolute().parent.glob(f"{self._path.name}.*.part"):  # of one that was killed
+                leftover.unlink(missing_ok=True)
             yield
         finally:
             os.close(lock)

@@ -1,7 +1,7 @@
 """Step 2, ask: the points that private records vote for, from the public pool alone."""
 
+from recordwise.nearest.kmeans import kmeans
 from recordwise.queries.clusters import KMeansQueries, UncertainQueries, Uncertainty
-from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
 from recordwise.queries.spec import QuerySettings, first_queries, queries_from
 

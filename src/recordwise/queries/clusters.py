@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import NOBODY, Floats, Ints, as_vectors
 from recordwise.errors import InvalidInput, whole
+from recordwise.nearest.kmeans import kmeans
 from recordwise.nearest.poll import Metric
 from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.guarantee import members
-from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
 
 

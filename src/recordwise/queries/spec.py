@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, real, shown
-from recordwise.nearest import Metric
+from recordwise.nearest import Metric, nearest_queries
 from recordwise.privacy.guarantee import one_of
 from recordwise.queries.clusters import KMeansQueries
 from recordwise.queries.queries import Queries
@@ -59,7 +59,10 @@ class QuerySettings(Settings):
         found = replace(found, max_distance=self.max_distance)
         if not self.balanced:
             return found
-        return replace(found, prices=balanced_prices(pool, found.vectors, votes_per_record, metric=self.metric))
+        prices = balanced_prices(pool, found.vectors, votes_per_record, metric=self.metric)
+        # A pool sample belongs to the query that it would vote for first, at these prices.
+        owner = nearest_queries(pool, found.vectors, 1, metric=self.metric, prices=prices)[:, 0].astype(np.int64)
+        return replace(found, prices=prices, owner=owner)
 
 
 def queries_from(spec: Any) -> Any:

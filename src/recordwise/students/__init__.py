@@ -6,7 +6,7 @@ from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
 from recordwise.students.spec import StudentSettings, student_from
-from recordwise.students.teach import class_probabilities, teach, try_student
+from recordwise.students.teach import class_probabilities, learn, teach, try_student
 
 __all__ = [
     "Asked",
@@ -18,6 +18,7 @@ __all__ = [
     "StudentSettings",
     "TorchStudent",
     "class_probabilities",
+    "learn",
     "learn_from_counts",
     "reads_counts",
     "student_from",

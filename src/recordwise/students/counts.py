@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.purity import softmax
@@ -39,6 +40,7 @@ from recordwise.students.table import Table, mean_over, tilted
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
+ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
 FEW = 3  # queries per class, below which none can be spared for a fold
 
@@ -65,7 +67,8 @@ class Learnt:
     """A student, and what the release says about it.
 
     Attributes:
-      student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn.
+      student: Has `predict`, `predict_proba` and `classes_`, as in scikit-learn. A `TableStudent`, unless that one
+        taught another.
       probabilities: (m, C) of each class for each pool sample, by the student and the release together: what to teach
         any other student (`teach`).
       turnout: How many records vote at each query, one for each release.
@@ -76,7 +79,7 @@ class Learnt:
       weights: How much of the decoder's and of the table's student went in.
     """
 
-    student: TableStudent
+    student: Any
     probabilities: Singles
     turnout: tuple[Turnout, ...]
     contrast: tuple[Contrast, ...]
@@ -88,11 +91,19 @@ class Learnt:
 class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A softmax regression on scaled vectors, perhaps with a network on top, as `learn_from_counts` found them."""
 
-    def __init__(self, coefficients: Doubles, scaler: Scaler, shift: Doubles, network: Network | None = None) -> None:
+    def __init__(
+        self,
+        coefficients: Doubles,
+        scaler: Scaler,
+        shift: Doubles,
+        network: Network | None = None,
+        threshold: float | None = None,
+    ) -> None:
         self.coefficients = coefficients
         self.scaler = scaler
         self.shift = shift
         self.network = network
+        self.threshold = threshold
 
     @property
     def classes_(self) -> Ints:
@@ -110,7 +121,11 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return softmax(logits)
 
     def predict(self, X: Samples) -> Ints:
-        return np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
+        """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
+        probabilities = self.predict_proba(X)
+        if self.threshold is not None:
+            return (probabilities[:, 1] >= self.threshold).astype(np.int64)
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
 
 
 def learn_from_counts(
@@ -118,7 +133,8 @@ def learn_from_counts(
     asked: Sequence[Asked],
     *,
     hidden: int | None = None,
-    class_weight: str | Mapping[int, float] | None = None,
+    class_weight: ClassWeight = None,
+    threshold: float | None = None,
     seed: int = 0,
 ) -> Learnt:
     """The student that best explains what was released.
@@ -132,11 +148,14 @@ def learn_from_counts(
       asked: One or more releases, over the same or over different partitions of the pool.
       hidden: Units of a small network to try on top of the linear student; None tries none.
       class_weight: As in scikit-learn: None, "balanced", or a weight for each class; odds are multiplied by it.
+      threshold: Of two classes, the second is the answer where its probability is at least this; None answers the
+        likelier one.
       seed: Of the folds, of the samples that choices are tried on, and of a network's first weights.
     """
     releases = _tallies(asked)
     if hidden is not None:
         whole(hidden=hidden)
+    check_threshold(threshold, releases[0].ballot.num_classes)
     scaler = Scaler().fit(flat("pool", pool))
     vectors = scaler.transform(flat("pool", pool))
     for one in asked:
@@ -171,7 +190,7 @@ def learn_from_counts(
         logits = logits + net.logits(vectors)
     probabilities = tilted(softmax(logits), tables)
     return Learnt(
-        student=TableStudent(coefficients, scaler, _shift(class_weight, probabilities), net),
+        student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,
         turnout=who,
         contrast=tuple(contrast(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
@@ -228,17 +247,28 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
     return tables
 
 
-def _shift(class_weight: str | Mapping[int, float] | None, probabilities: Singles) -> Doubles:
-    """(C,) what to add to the logits for these class weights."""
+def class_shift(class_weight: ClassWeight, probabilities: Floats) -> Doubles:
+    """(C,) what to add to the logits for these class weights, where classes have these (m, C) probabilities."""
     num_classes = probabilities.shape[1]
     if class_weight is None:
         return np.zeros(num_classes)
-    if class_weight == "balanced":
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise InvalidInput(f"class_weight must be None, 'balanced' or weights of classes, got {class_weight!r}")
         share = np.asarray(probabilities.mean(axis=0, dtype=np.float64))
         return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
-    if isinstance(class_weight, str):
-        raise InvalidInput(f"class_weight must be None, 'balanced' or a weight for each class, got {class_weight!r}")
-    weights = np.array([class_weight.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
-    if not ((weights > 0) & np.isfinite(weights)).all() or not set(class_weight) <= set(range(num_classes)):
-        raise InvalidInput(f"class_weight must be > 0 for classes in [0, {num_classes}), got {dict(class_weight)!r}")
+    given = class_weight if isinstance(class_weight, Mapping) else dict(enumerate(class_weight))
+    partial = isinstance(class_weight, Mapping) or len(given) == num_classes
+    weights = np.array([given.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
+    if not (partial and set(given) <= set(range(num_classes)) and ((weights > 0) & np.isfinite(weights)).all()):
+        raise InvalidInput(f"class_weight must be > 0 for classes in [0, {num_classes}), got {class_weight!r}")
     return np.log(weights)
+
+
+def check_threshold(threshold: float | None, num_classes: int) -> None:
+    """Refuse a threshold that does not part two classes."""
+    if threshold is None:
+        return
+    real(threshold=threshold)
+    if num_classes != 2 or not 0 < threshold < 1:
+        raise InvalidInput(f"threshold must lie in (0, 1) and needs two classes, got {threshold!r} and {num_classes}")

@@ -1,15 +1,15 @@
-"""Students that read the release itself, as settings: `learn_from_counts` does the work."""
+"""Students that read the release itself, as settings: `learn_from_counts` does the work, and `learn` calls it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from recordwise.data.samples import Kind, Samples, kind_of
-from recordwise.errors import InvalidInput
-from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.errors import InvalidInput, whole
+from recordwise.students.counts import ClassWeight, check_threshold, class_shift
 
 
 class FromCounts(BaseEstimator):  # type: ignore[misc]
@@ -17,24 +17,39 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
 
     Args:
       hidden: Units of a small network to try on top of the linear student; None tries none.
-      class_weight: As in scikit-learn, by the place of each class in `classes_`: None, "balanced" or a mapping.
+      class_weight: As in scikit-learn: None, "balanced", or weights by the place of each class in `classes_`, as a
+        mapping or as one for each. They move probabilities as well as answers.
+      threshold: Of two classes, the second is the answer where its probability is at least this; probabilities stay
+        as they are. None answers the likelier class.
+      teaches: Another student, as in `student_from`: it is taught the class probabilities that were learnt from counts,
+        which is how networks and any other classifier learn from counts. None is the linear student itself.
       seed: Of its choices and of a network's first weights.
     """
 
     def __init__(
-        self, hidden: int | None = None, class_weight: str | Mapping[int, float] | None = None, seed: int = 0
+        self,
+        hidden: int | None = None,
+        class_weight: ClassWeight = None,
+        threshold: float | None = None,
+        teaches: Any = None,
+        seed: int = 0,
     ) -> None:
         self.hidden = hidden
         self.class_weight = class_weight
+        self.threshold = threshold
+        self.teaches = teaches
         self.seed = seed
 
-    def refuse_mistakes(self, pool: Samples) -> None:
-        """Refuse samples that it cannot learn from, before anything is paid."""
-        if kind_of(pool) not in (Kind.VECTORS, Kind.IMAGES):
+    def refuse_mistakes(self, pool: Samples, num_classes: int) -> None:
+        """Refuse what it cannot learn from, before anything is paid."""
+        if self.teaches is None and kind_of(pool) not in (Kind.VECTORS, Kind.IMAGES):
             raise InvalidInput("student 'counts' learns from numbers: student.input must be 'vectors' here")
-
-    def learn(self, pool: Samples, asked: Sequence[Asked]) -> Learnt:
-        return learn_from_counts(pool, asked, hidden=self.hidden, class_weight=self.class_weight, seed=self.seed)
+        if self.hidden is not None:
+            whole(hidden=self.hidden)
+        class_shift(self.class_weight, np.full((1, num_classes), 1 / num_classes))
+        check_threshold(self.threshold, num_classes)
+        if self.teaches is not None and (self.threshold is not None or self.class_weight is not None):
+            raise InvalidInput("class_weight and threshold must be left out where another student is taught")
 
 
 def reads_counts(student: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -97,6 +97,27 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _refuse_settings(self) -> None:
         whole(epochs=self.epochs, batch_size=self.batch_size)
         positive(rate=self.rate)
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """What it learned, by name: all that can be stored of a network whose code is the user's."""
+        torch, kept = load_torch(), {name: tensor.detach().cpu() for name, tensor in self.module_.state_dict().items()}
+        return {name: (one.float() if one.dtype == torch.bfloat16 else one).numpy() for name, one in kept.items()}
+
+    def with_weights(self, weights: Mapping[str, NDArray[Any]], num_classes: int) -> Self:
+        """The student as it was when these were its `weights`."""
+        torch = load_torch()
+        with self._own_randomness(seeded(self.seed, "torch student")):
+            self.module_ = self._placed(self._fresh())
+        wanted = self.module_.state_dict()
+        if {name: tuple(tensor.shape) for name, tensor in wanted.items()} != {
+            name: array.shape for name, array in weights.items()
+        }:
+            raise InvalidInput("student must be a network of the same layers as the one that was stored, it is not")
+        self.module_.load_state_dict(
+            {name: torch.from_numpy(array).to(wanted[name].dtype) for name, array in weights.items()}
+        )
+        self.classes_ = np.arange(num_classes)
+        return self
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) probabilities, each class on its own where `multi_label`."""

@@ -23,6 +23,17 @@ class PerClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, student: Any) -> None:
         self.student = student
 
+    def state(self) -> dict[str, Any]:
+        """All that it needs to be stored (`recordwise.stored`); what it was made from is not part of it."""
+        return {"students": self.students_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        made = cls(None)
+        made.students_ = list(state["students"])
+        made.classes_ = np.arange(len(made.students_))
+        return made
+
     def fit(self, X: Samples, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from probabilities (n, C) that each class applies: zeros and ones, or anything between."""
         probabilities = np.asarray(y, dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import LabelBinarizer
 
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
+from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
 
 
@@ -40,9 +43,35 @@ class _Scaled(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _scaled(self, X: Samples) -> NDArray[np.float32]:
         return self.scaler_.transform(flat("samples", X))
 
+    def state(self) -> dict[str, Any]:
+        """All that it needs to be stored (`recordwise.stored`): settings, the scaler, and what was learned."""
+        return {**self.get_params(), "scaler": self.scaler_, "classes": self.classes_, **self._learned()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The student whose `state` this is; what no fitting leaves is refused."""
+        settings = {name: state.pop(name) for name in cls().get_params()}
+        made = cls(**settings)
+        made.scaler_, made.classes_ = state.pop("scaler"), state.pop("classes")
+        made.n_features_in_ = len(made.scaler_.mean_)
+        made.model_ = made._model(1)
+        made.model_.classes_, made.model_.n_features_in_ = made.classes_, made.n_features_in_
+        outputs = 1 if len(made.classes_) == 2 else len(made.classes_)
+        if type(made.scaler_) is not Scaler or made.classes_.ndim != 1 or not made._learn(outputs, **state):
+            raise InvalidInput(f"must be such as fitting leaves it, this {cls.__name__} is not")
+        return made
+
     @abstractmethod
     def _model(self, num_samples: int) -> Any:
         """The unfitted classifier."""
+
+    @abstractmethod
+    def _learned(self) -> dict[str, Any]:
+        """What the classifier learned."""
+
+    @abstractmethod
+    def _learn(self, outputs: int, **learned: Any) -> bool:
+        """Put that into the classifier; False where it does not fit together."""
 
 
 class Linear(_Scaled):
@@ -59,6 +88,14 @@ class Linear(_Scaled):
 
     def _model(self, num_samples: int) -> LogisticRegression:
         return LogisticRegression(C=self.strength, max_iter=self.max_iter)
+
+    def _learned(self) -> dict[str, Any]:
+        return {"coefficients": self.model_.coef_, "intercept": self.model_.intercept_}
+
+    def _learn(self, outputs: int, **learned: Any) -> bool:
+        self.model_.coef_, self.model_.intercept_ = learned["coefficients"], learned["intercept"]
+        shapes = learned["coefficients"].shape, learned["intercept"].shape
+        return bool(shapes == ((outputs, self.n_features_in_), (outputs,)))
 
 
 class Mlp(_Scaled):
@@ -86,3 +123,17 @@ class Mlp(_Scaled):
             n_iter_no_change=self.epochs,
             random_state=int(seeded(self.seed, "mlp").integers(2**31)),
         )
+
+    def _learned(self) -> dict[str, Any]:
+        return {"weights": self.model_.coefs_, "biases": self.model_.intercepts_}
+
+    def _learn(self, outputs: int, **learned: Any) -> bool:
+        model, weights, biases = self.model_, learned["weights"], learned["biases"]
+        model.coefs_, model.intercepts_ = weights, biases
+        model.n_layers_, model.n_outputs_ = len(weights) + 1, outputs
+        model.out_activation_ = "logistic" if outputs == 1 else "softmax"
+        model._label_binarizer = LabelBinarizer().fit(self.classes_)
+        sizes = (self.n_features_in_, *self.hidden, outputs)
+        return [w.shape for w in weights] == list(pairwise(sizes)) and [b.shape for b in biases] == [
+            (size,) for size in sizes[1:]
+        ]

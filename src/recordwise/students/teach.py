@@ -6,6 +6,8 @@ Post-processing of a private release: whatever is done here costs no privacy.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,11 @@ from sklearn.utils.validation import has_fit_parameter
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
+from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import FromCounts
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
+from recordwise.students.spec import student_from
 
 
 def teach(
@@ -69,6 +73,27 @@ def teach(
     return student.fit(samples, classes, **({} if weighted is None else {weighted: mass}))
 
 
+def learn(student: FromCounts, pool: Samples, material: Samples, asked: Sequence[Asked]) -> Learnt:
+    """What the releases teach: the student that explains them best, or another one that is taught by it.
+
+    Args:
+      pool: The pool's vectors.
+      material: What a student learns from: the same vectors, or the samples.
+    """
+    learnt = learn_from_counts(
+        material if student.teaches is None else pool,
+        asked,
+        hidden=student.hidden,
+        class_weight=student.class_weight,
+        threshold=student.threshold,
+        seed=student.seed,
+    )
+    if student.teaches is None:
+        return learnt
+    other = teach(student_from(student.teaches, seed=student.seed), material, learnt.probabilities)
+    return replace(learnt, student=other)
+
+
 def try_student(student: Any, samples: Samples, num_classes: int, *, several: bool = False) -> None:
     """Refuse a student that cannot be taught, before labels are paid for.
 
@@ -79,7 +104,9 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
         student.refuse_mistakes(samples, num_classes)
         return
     if isinstance(student, FromCounts):
-        student.refuse_mistakes(samples)
+        student.refuse_mistakes(samples, num_classes)
+        if student.teaches is not None:
+            try_student(student_from(student.teaches, seed=student.seed), samples, num_classes)
         return
     count = min(len(samples), max(1000, 10 * num_classes))
     some = rows(samples, np.linspace(0, len(samples) - 1, count).astype(np.int64))

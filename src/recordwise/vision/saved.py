@@ -28,25 +28,43 @@ def save_weights(module: nn.Module, path: str | Path) -> str:
 def load_weights(module: nn.Module, path: str | Path, *, sha256: str | None = None) -> nn.Module:
     """The module with the weights of a file, which must be the one that `sha256` names and fit the module exactly."""
     path = Path(path)
-    return _filled(module, _read(path, sha256), path)
+    kept = _read(path, sha256)
+    _check_fits(module, kept, path.name)
+    module.load_state_dict(kept)
+    return module
 
 
 def load_network(path: str | Path, *, sha256: str | None = None) -> ResNet | Classifier:
     """The network that `save_weights` wrote, alone enough to rebuild it: a `ResNet`, or one with a head."""
     path = Path(path)
-    kept = _read(path, sha256)
+    return network_of(_read(path, sha256), path.name)
+
+
+def network_of(kept: dict[str, Tensor], name: str) -> ResNet | Classifier:
+    """The network whose weights these are: a `ResNet`, or one with a head.
+
+    Args:
+      name: What messages call it.
+    """
+    import torch
+
     from recordwise.vision.resnet import Classifier, ResNet
     from recordwise.vision.steps import fresh_weights
 
     stem = kept.get("stem.weight", kept.get("backbone.stem.weight"))  # (width, channels, 3, 3)
-    if stem is None:
-        raise InvalidInput(f"{path.name} must hold a ResNet, alone or as the backbone of a Classifier")
+    if stem is None or stem.ndim != 4:
+        raise InvalidInput(f"{name} must hold a ResNet, alone or as the backbone of a Classifier")
     width, channels = stem.shape[:2]
+
+    def fresh() -> ResNet | Classifier:
+        network = ResNet(mean=[0.0] * channels, deviation=[1.0] * channels, width=width)
+        return Classifier(network, 8 * width, len(kept["head.bias"])) if "head.bias" in kept else network
+
+    with torch.device("meta"):  # takes no memory, whatever width the stem announces
+        _check_fits(fresh(), kept, name)
     with fresh_weights(0):  # all of them are overwritten
-        network: ResNet | Classifier = ResNet(mean=[0.0] * channels, deviation=[1.0] * channels, width=width)
-        if "head.bias" in kept:
-            network = Classifier(network, 8 * width, len(kept["head.bias"]))
-    _filled(network, kept, path)
+        network = fresh()
+    network.load_state_dict(kept)
     return network.eval()
 
 
@@ -65,15 +83,13 @@ def _read(path: Path, sha256: str | None) -> dict[str, Tensor]:
     return kept
 
 
-def _filled(module: nn.Module, kept: dict[str, Tensor], path: Path) -> nn.Module:
+def _check_fits(module: nn.Module, kept: dict[str, Tensor], file: str) -> None:
     wanted = module.state_dict()
     for name in sorted(kept.keys() ^ wanted.keys()):
-        raise InvalidInput(f"{path.name} must hold this module's weights, {name} is in only one of the two")
+        raise InvalidInput(f"{file} must hold this module's weights, {name} is in only one of the two")
     for name, tensor in kept.items():
         if tensor.shape != wanted[name].shape:
             raise InvalidInput(f"{name} must have shape {tuple(wanted[name].shape)}, got {tuple(tensor.shape)}")
-    module.load_state_dict(kept)
-    return module
 
 
 def _library() -> Any:

@@ -21,8 +21,8 @@ from recordwise.nearest.poll import Metric, Poll
 from recordwise.nearest.search import NUMPY, nearest_queries
 
 PRIOR = 0.1  # of an equal share, added to every load, so that an empty query gets cheaper by a finite step
-FIRST_STEP = 2.0  # in units of the distance between a sample's k-th and (k+1)-th nearest query
-FASTER, SLOWER = 1.3, 0.6  # a price that keeps its direction takes larger steps, one that turns smaller ones
+FIRST_STEP = 0.5  # in units of the distance between a sample's k-th and (k+1)-th nearest query
+FASTER, SLOWER = 1.2, 0.5  # a price that keeps its direction takes larger steps, one that turns smaller ones
 
 
 def balanced_prices(

@@ -1,28 +1,37 @@
-"""One process at a time in a folder: two that answered for one silo could contradict each other."""
+"""One process at a time in a folder: two could charge one run twice, or contradict each other for one silo."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from recordwise.durable import make_folder
 from recordwise.errors import InvalidInput
 
 LOCK = "lock"
-_held: WeakValueDictionary[tuple[int, str], Hold] = WeakValueDictionary()
+_held: WeakValueDictionary[tuple[int, int, str], Hold] = WeakValueDictionary()
 
 
 class Hold:
     """A folder that belongs to this process for as long as this object lives; the system frees it if it dies."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._file = (folder / LOCK).open("a+b")
         try:
             _lock(self._file.fileno())
+        except (BlockingIOError, PermissionError) as error:
+            self._file.close()
+            raise InvalidInput(
+                f"one process at a time may use {str(folder)!r}, another one is running: wait until it ends"
+            ) from error
         except OSError as error:
             self._file.close()
-            raise InvalidInput(f"one process at a time may use {str(folder)!r}, another one is running") from error
+            raise InvalidInput(
+                f"{str(folder)!r} must be on a disk that can lock files, this one says: {error.strerror}"
+            ) from error
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -30,8 +39,8 @@ class Hold:
 
 
 def hold(folder: Path) -> Hold:
-    """The folder, held; objects of one process share it, another process is refused."""
-    key = (os.getpid(), str(folder.resolve()))  # a forked child holds nothing of its parent's
+    """The folder, held; objects of one thread share it, another thread or process is refused."""
+    key = (os.getpid(), threading.get_ident(), str(folder.resolve()))  # a forked child holds nothing of its parent's
     held = _held.get(key)
     if held is None:
         held = _held[key] = Hold(folder)

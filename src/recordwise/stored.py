@@ -1,0 +1,332 @@
+"""Models as data: numbers, text and the names of known classes, never code. Reading one runs nothing its writer chose.
+
+One form, whether a model lies in a run's folder, is published, or goes to a silo: an archive of plain arrays, one of
+which is JSON. An object is the name of a class out of a closed list and its state: what its `state()` says, or its
+attributes. How large an archive is unpacked is known, and bounded, before anything is unpacked.
+
+What is not of the list is refused, unless writer and reader allow for foreign objects; one may stand alone or in a
+list or mapping, never inside another object. A scikit-learn object is then kept by `skops`, which has a closed list of
+its own. Anything else is left out and named by its fingerprint (`Absent`): whoever reads the archive has to bring it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+import zipfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, is_dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.hashing import fingerprint
+
+MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
+PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
+TOLD = "told"  # the array that is JSON
+
+ENCODERS = frozenset(
+    {
+        "recordwise.encoders.exact.ExactLinear",
+        "recordwise.data.schema.Column",
+        "recordwise.data.schema.Schema",
+        "recordwise.encoders.hog.Hog",
+        "recordwise.encoders.sharpened.Sharpened",
+        "recordwise.encoders.table.Table",
+        "recordwise.encoders.table._Numbers",
+        "recordwise.encoders.table._Values",
+        "recordwise.encoders.text.Text",
+        "recordwise.encoders.vectors.Pca",
+        "recordwise.encoders.vectors.Scaler",
+        "sklearn.decomposition._pca.PCA",
+        "sklearn.decomposition._truncated_svd.TruncatedSVD",
+        "sklearn.feature_extraction.text.CountVectorizer",
+        "sklearn.feature_extraction.text.TfidfTransformer",
+        "sklearn.feature_extraction.text.TfidfVectorizer",
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing._data.MinMaxScaler",
+        "sklearn.preprocessing._data.Normalizer",
+        "sklearn.preprocessing._data.StandardScaler",
+    }
+)
+MODELS = ENCODERS | {
+    "recordwise.encoders.module.TorchEncoder",
+    "recordwise.privacy.guarantee.Guarantee",
+    "recordwise.queries.queries.Queries",
+    "recordwise.students.counts.TableStudent",
+    "recordwise.students.parts.Network",
+    "recordwise.students.per_class.PerClass",
+    "recordwise.students.shallow.Linear",
+    "recordwise.students.shallow.Mlp",
+    "sklearn.dummy.DummyClassifier",
+}
+# Settings an encoder of text must leave alone: another pattern might never finish on some record, which would show.
+MOST_IN_A_ROW = 10  # words, or letters, that count as one: the work on a record grows with its length times this
+FIXED = {"input": "content", "token_pattern": r"(?u)\b\w\w+\b", "tokenizer": None, "preprocessor": None}
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What stands for a part that could not be written down.
+
+    Attributes:
+      kind: The name of its class, for a person.
+      digest: Its fingerprint.
+      weights: Of a network that its reader builds again: what to fill it with, by name.
+    """
+
+    kind: str
+    digest: str
+    weights: Mapping[str, NDArray[Any]] | None = None
+
+
+class NotPlain(InvalidInput):
+    """An object that is not of the list."""
+
+
+def to_bytes(value: Any, classes: Collection[str] = MODELS, *, foreign: bool = False) -> bytes:
+    """An object as data: the same bytes for the same object.
+
+    Args:
+      classes: What it may be made of.
+      foreign: Whether what is not made of them is kept by skops or left out, instead of refused.
+    """
+    arrays: list[NDArray[Any]] = []
+    told = json.dumps({"value": _told(value, arrays, classes, foreign)})
+    named = {f"array-{number}": array for number, array in enumerate(arrays)}
+    file = io.BytesIO()
+    np.savez_compressed(file, **{TOLD: np.frombuffer(told.encode(), dtype=np.uint8)}, **named)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def from_bytes(
+    content: bytes,
+    classes: Collection[str] = MODELS,
+    *,
+    foreign: bool = False,
+    trusted: Collection[str] = (),
+    most: int = MOST_UNPACKED,
+    entries: int = MOST_ENTRIES,
+) -> Any:
+    """The object that `to_bytes` wrote, or one line that says what it should have been.
+
+    Args:
+      classes: What it may be made of.
+      foreign: Whether parts that skops kept are read; those that were left out come as `Absent`.
+      trusted: Types beyond skops' own list that it may build. Their code runs.
+      most: Bytes that it may have when it is unpacked.
+      entries: Parts that its archive may have.
+    """
+    told, arrays = unpacked(content, most=most, entries=entries)
+    try:
+        return _Reader(arrays, classes, trusted).built(told, MOST_DEPTH, foreign)
+    except (InvalidInput, MissingExtra):
+        raise
+    except Exception as error:  # whatever a class of the list makes of values it did not expect
+        raise InvalidInput("must be plain data, this is not") from error
+
+
+def unpacked(
+    content: bytes, *, most: int = MOST_UNPACKED, entries: int = MOST_ENTRIES
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """What an archive tells, and its other arrays by name."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            held = file.infolist()
+            size = sum(entry.file_size for entry in held)
+            if len(held) > entries or size > most:
+                raise InvalidInput(
+                    f"must unpack to at most {most:,} bytes in {entries:,} parts, this has {size:,} in {len(held):,}"
+                )
+            # A part gives no more bytes than it announced, whatever it holds.
+            parts = {entry.filename.removesuffix(".npy"): file.read(entry) for entry in held}
+        arrays = {name: _array(part) for name, part in parts.items()}
+        told = json.loads(arrays.pop(TOLD).tobytes().decode(), parse_constant=_no_constant)["value"]
+        json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
+        return told, arrays
+    except InvalidInput:
+        raise
+    except Exception as error:  # a damaged archive fails in as many ways as there are formats in it
+        raise InvalidInput("must be an archive of plain arrays, this is not") from error
+
+
+def names_in(told: Any, classes: Collection[str], depth: int = MOST_DEPTH) -> list[str]:
+    """The classes in what an archive tells, outer ones first; only those of the list, so that they can be printed."""
+    names: list[str] = []
+    if isinstance(told, dict) and depth:
+        if told.get("class") in classes:
+            names.append(told["class"])
+        told = list(told.values())
+    if isinstance(told, list) and depth:
+        for item in told:
+            names += names_in(item, classes, depth - 1)
+    return names
+
+
+def _told(value: Any, arrays: list[NDArray[Any]], classes: Collection[str], foreign: bool) -> Any:
+    """A value as JSON; arrays are put aside."""
+
+    def aside(array: NDArray[Any]) -> str:
+        arrays.append(array)
+        return f"array-{len(arrays) - 1}"
+
+    def inner(item: Any) -> Any:
+        return _told(item, arrays, classes, foreign)
+
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "fiub":
+        return {"scalar": inner(value.item()), "dtype": value.dtype.str}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}  # JSON has no word for it
+    if isinstance(value, bytes):
+        return {"bytes": aside(np.frombuffer(value, dtype=np.uint8))}
+    if isinstance(value, np.ndarray) and value.dtype.kind in PLAIN:
+        return {"array": aside(value)}
+    if isinstance(value, list | tuple):
+        return {"list" if isinstance(value, list) else "tuple": [inner(item) for item in value]}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: inner(item) for key, item in value.items()}}
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return {"type": np.dtype(value).str}
+    if isinstance(value, Absent) and foreign:
+        return {"absent": value.kind, "digest": value.digest, "weights": inner(value.weights)}
+    before = len(arrays)
+    try:
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        if name not in classes:
+            raise NotPlain(f"must be made of {', '.join(sorted(classes))}, got {name}")
+        state = value.state() if hasattr(value, "state") else vars(value)
+        return {"class": name, "state": {key: _told(item, arrays, classes, False) for key, item in state.items()}}
+    except NotPlain:
+        if not foreign:
+            raise
+        del arrays[before:]
+    if hasattr(value, "weights"):
+        return inner(Absent(type(value).__qualname__, "", value.weights()))
+    content = _by_skops(value)
+    if content is not None:
+        return {"skops": aside(np.frombuffer(content, dtype=np.uint8))}
+    return inner(Absent(type(value).__qualname__, fingerprint(value)))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    arrays: dict[str, NDArray[Any]]
+    classes: Collection[str]
+    trusted: Collection[str]
+
+    def built(self, told: Any, depth: int, foreign: bool) -> Any:
+        if not isinstance(told, dict):
+            if isinstance(told, list):
+                raise InvalidInput(f"must be made of known parts, got {shown(told)}")
+            return told
+        if not depth:
+            raise InvalidInput(f"must be nested at most {MOST_DEPTH} deep, this is deeper")
+        match told:
+            case {"scalar": bool() | int() | float() | {"float": str()} as item, "dtype": dtype} if (
+                np.dtype(dtype).kind in "fiub"
+            ):
+                return np.dtype(dtype).type(self.built(item, depth - 1, False))
+            case {"float": "inf" | "-inf" | "nan" as word}:
+                return float(word)
+            case {"bytes": str() as name}:
+                return self.arrays[name].tobytes()
+            case {"array": str() as name}:
+                return self.arrays[name]
+            case {"list": list() as items}:
+                return [self.built(item, depth - 1, foreign) for item in items]
+            case {"tuple": list() as items}:
+                return tuple(self.built(item, depth - 1, foreign) for item in items)
+            case {"dict": dict() as items}:
+                return {key: self.built(item, depth - 1, foreign) for key, item in items.items()}
+            case {"fraction": str() as digits} if len(digits) <= MOST_DIGITS and "e" not in digits.lower():
+                return Fraction(digits)
+            case {"type": str() as dtype} if np.dtype(dtype).kind in "fiub":
+                return np.dtype(dtype).type
+            case {"class": str() as name, "state": dict() as state} if name in self.classes:
+                return self._object(name, state, depth)
+            case {"absent": str() as kind, "digest": str() as digest, "weights": weights} if foreign:
+                return Absent(kind, digest, self.built(weights, depth - 1, False))
+            case {"skops": str() as name} if foreign:
+                return _from_skops(self.arrays[name].tobytes(), self.trusted)
+        raise InvalidInput(f"must be made of known parts, got {shown(told)}")
+
+    def _object(self, name: str, told: dict[str, Any], depth: int) -> Any:
+        if any(key in told and told[key] != value for key, value in FIXED.items()):
+            raise InvalidInput(f"must read words by the usual pattern, this {name} does not")
+        module, _, known = name.rpartition(".")
+        kind = getattr(importlib.import_module(module), known)
+        state = {key: self.built(item, depth - 1, False) for key, item in told.items()}
+        if hasattr(kind, "from_state"):
+            return kind.from_state(state)
+        if any(callable(getattr(kind, key, None)) for key in state):
+            raise InvalidInput(f"must bring numbers and no methods, this {name} does")
+        made: Any
+        if is_dataclass(kind):
+            made = kind(**state)  # type: ignore[operator]
+        else:
+            made = object.__new__(kind)
+            made.__dict__.update(state)
+        if not _as_fitted(made):
+            raise InvalidInput(f"must be such as fitting leaves it, this {name} is not")
+        return made
+
+
+def _as_fitted(made: Any) -> bool:
+    """Whether a record's vector will be its own: another state could look at where a record stands among others."""
+    if (spans := vars(made).get("ngram_range")) is not None:
+        fewest, most = spans
+        if not 1 <= fewest <= most <= MOST_IN_A_ROW:
+            return False
+    return not hasattr(type(made), "holds") or bool(type(made).holds(made))
+
+
+def _by_skops(value: Any) -> bytes | None:
+    """A scikit-learn object as skops keeps it; None where skops is not installed or would not build it again."""
+    try:
+        skops = importlib.import_module("skops.io")
+    except ImportError:
+        return None
+    try:
+        content: bytes = skops.dumps(value)
+        return content if not skops.get_untrusted_types(data=content) else None
+    except Exception:  # it cannot write this
+        return None
+
+
+def _from_skops(content: bytes, trusted: Collection[str]) -> Any:
+    try:
+        skops = importlib.import_module("skops.io")
+    except ImportError as fault:
+        raise MissingExtra("a scikit-learn object was kept by skops: pip install 'recordwise[skops]'") from fault
+    unknown = sorted(set(skops.get_untrusted_types(data=content)) - set(trusted))
+    if unknown:
+        raise InvalidInput(f"must be of types that skops trusts, this also needs {shown(unknown)}")
+    return skops.loads(content, trusted=list(trusted))
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """A .npy file's array. Nothing is allocated that the content does not fill."""
+    file = io.BytesIO(content)
+    header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
+    shape, columns_first, dtype = header(file)
+    rest = memoryview(content)[file.tell() :]
+    sized = all(type(side) is int and side >= 0 for side in shape)
+    if not sized or dtype.kind not in PLAIN or math.prod(shape) * dtype.itemsize != len(rest):
+        raise InvalidInput("must hold arrays of plain numbers or text, as many as their headers say, this does not")
+    flat = np.frombuffer(rest, dtype=dtype) if len(rest) else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if columns_first else "C").copy(order="K")
+
+
+def _no_constant(spelling: str) -> NoReturn:
+    raise ValueError(spelling)

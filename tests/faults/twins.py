@@ -1,0 +1,148 @@
+"""Broken twins of what makes runs last: each forgets one thing, and a test must notice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recordwise import account, checkpoint, durable, stored
+from recordwise.federation import journal, silo
+
+
+def unsynced_files() -> None:
+    """Files get their names before they are on the disk."""
+    sync = os.fsync
+
+    def only_folders(handle: int) -> None:
+        if Path(f"/proc/self/fd/{handle}").is_dir():
+            sync(handle)
+
+    durable.os = type("Os", (), {**vars(os), "fsync": staticmethod(only_folders)})  # type: ignore[assignment]
+
+
+def unsynced_names() -> None:
+    """A rename is left to the system."""
+    durable.sync_folder = lambda folder: None
+
+
+def unsynced_folders() -> None:
+    """A new folder's own name is left to the system."""
+
+    def make(folder: str | Path, *, mode: int = 0o777) -> None:
+        Path(folder).mkdir(mode=mode, parents=True, exist_ok=True)
+
+    for module in (durable, checkpoint, journal, silo):
+        module.make_folder = make  # type: ignore[attr-defined]
+    from recordwise import locks
+
+    locks.make_folder = make
+
+
+def commits_first() -> None:
+    """What a release is about is written down once it is paid for."""
+    late: list[tuple[Path, bytes]] = []
+    pay = account.Account.pay
+
+    def keep(self: Any, name: str, make: Callable[[], Any]) -> Any:
+        path = self.folder / name
+        if path.exists():
+            return stored.from_bytes(path.read_bytes(), foreign=True)
+        made = make()
+        late.append((path, stored.to_bytes(made, foreign=True)))
+        return made
+
+    def paying(self: Any, *rest: Any) -> Any:
+        released = pay(self, *rest)
+        while late:
+            durable.write_whole(*late.pop(0))
+        return released
+
+    checkpoint.Checkpoint.keep = keep  # type: ignore[method-assign]
+    account.Account.pay = paying  # type: ignore[method-assign]
+
+
+def manifest_last() -> None:
+    """A run gets its name on the disk after its first release."""
+    late: list[tuple[Path, bytes]] = []
+    pay = account.Account.pay
+    write = checkpoint.write_whole
+
+    def writing(path: Path, content: bytes) -> None:
+        if path.name == checkpoint.MANIFEST:
+            late.append((path, content))
+        else:
+            write(path, content)
+
+    def paying(self: Any, *rest: Any) -> Any:
+        released = pay(self, *rest)
+        while late:
+            write(*late.pop(0))
+        return released
+
+    checkpoint.write_whole = writing  # type: ignore[assignment]
+    account.Account.pay = paying  # type: ignore[method-assign]
+
+
+def writes_in_place() -> None:
+    """A file is filled under its own name."""
+
+    def write(path: str | Path, content: bytes, *, mode: int = 0o666) -> None:
+        Path(path).write_bytes(content)
+        with Path(path).open("rb") as file:
+            os.fsync(file.fileno())
+        durable.sync_folder(Path(path).parent)
+
+    for module in (durable, checkpoint, journal, silo):
+        module.write_whole = write  # type: ignore[attr-defined]
+
+
+def answers_first() -> None:
+    """A silo answers a stage of a sum before its journal knows."""
+    journal.Journal._write = lambda self: None  # type: ignore[method-assign]
+
+
+def meet() -> None:
+    """Not broken: whoever begins a folder waits until two do, or until it is clear that there is no other."""
+    begin = checkpoint.Checkpoint._begin.__func__  # type: ignore[attr-defined]
+
+    def meeting(cls: Any, folder: Path, *rest: Any) -> Any:
+        place = folder.parents[1]
+        (place / f"arrived-{os.getpid()}").touch()
+        end = time.monotonic() + 2
+        while len(list(place.glob("arrived-*"))) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        return begin(cls, folder, *rest)
+
+    checkpoint.Checkpoint._begin = classmethod(meeting)  # type: ignore[method-assign, assignment]
+
+
+def take_no_lock() -> None:
+    """Nobody holds a folder, and two begin it at once."""
+    checkpoint.hold = lambda folder: durable.make_folder(folder)  # type: ignore[assignment, return-value]
+    meet()
+
+
+def sweeps_nothing() -> None:
+    """What a killed process left half-written stays, and counts as somebody else's."""
+    checkpoint.sweep = lambda folder: None
+    checkpoint.LEFTOVER = type("Never", (), {"fullmatch": staticmethod(lambda name: None)})  # type: ignore[assignment]
+
+
+TWINS: dict[str, Callable[[], None]] = {
+    one.__name__: one
+    for one in (
+        unsynced_files,
+        unsynced_names,
+        unsynced_folders,
+        commits_first,
+        manifest_last,
+        writes_in_place,
+        answers_first,
+        meet,
+        take_no_lock,
+        sweeps_nothing,
+    )
+}

@@ -1,0 +1,78 @@
+"""Processes that carry out a scenario on a disk that fails; run as a program by `victims.py`.
+
+Reads one JSON order per line, forks the processes it asks for, and answers with what became of each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+for folder in sys.argv[1:]:
+    sys.path.append(folder)
+
+import twins  # noqa: E402
+from scenarios import SCENARIOS  # noqa: E402
+
+from recordwise.errors import RecordwiseError  # noqa: E402
+
+DISK = ctypes.CDLL(None)
+
+
+def carry_out(order: dict[str, Any]) -> dict[str, Any]:
+    """A scenario, to its end or to whatever stops it."""
+    told: dict[str, Any] = {}
+    if order.get("twin"):
+        twins.TWINS[order["twin"]]()
+    warnings.simplefilter("ignore")
+    DISK.disk_watch(order["root"].encode(), order["log"].encode(), ctypes.c_long(order["at"]), order["fault"])
+    try:
+        told["outcome"] = SCENARIOS[order["scenario"]](Path(order["root"]), lambda word: DISK.disk_mark(word.encode()))
+        told["end"] = "done"
+    except (RecordwiseError, OSError) as error:  # what the command tells in one line
+        told["end"] = f"{type(error).__name__}: {error}"
+    except BaseException:
+        told["end"] = "Traceback: " + traceback.format_exc()
+    DISK.disk_leave()
+    told["changes"] = DISK.disk_changes()
+    return told
+
+
+def fork(order: dict[str, Any], start: int) -> tuple[int, int]:
+    told, tell = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(tell)
+        return child, told
+    os.read(start, 1)  # returns for all children at once
+    try:
+        os.write(tell, json.dumps(carry_out(order)).encode())
+    finally:
+        os._exit(0)
+
+
+def obey(order: dict[str, Any]) -> list[dict[str, Any]]:
+    start, gun = os.pipe()
+    children = [fork(order, start) for _ in range(order.get("processes", 1))]
+    os.write(gun, b"." * len(children))
+    outcomes = []
+    for child, told in children:
+        with os.fdopen(told, "rb") as words:
+            content = words.read()
+        status = os.waitpid(child, 0)[1]
+        killed = os.WIFSIGNALED(status)
+        outcomes.append({"killed": killed, "end": "killed" if killed else "", **json.loads(content or b"{}")})
+    os.close(start)
+    os.close(gun)
+    return outcomes
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(obey(json.loads(line))), flush=True)
