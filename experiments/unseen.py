@@ -33,7 +33,7 @@ from experiments.rows import Row, Setting, result_row
 from experiments.steps import cast_votes
 from experiments.teaching import calibration_error
 from recordwise.arrays import Floats, Ints
-from recordwise.baselines import NoisySGDHead
+from recordwise.baselines import NoisySGD1
 from recordwise.encoders import Scaler, encode, encoder_from
 from recordwise.labels import decode, neighbour_graph, voters_at
 from recordwise.pipeline import release
@@ -135,7 +135,13 @@ def measure(name: str, bed: Bed, epsilon: float) -> Row:
         linear = teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
         asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
         learnt = learn_from_counts(pool, [asked])
-        rival = NoisySGDHead(epsilon=epsilon, random_state=draw).fit(unit_records, record_labels)
+        rival = NoisySGD1(
+            epsilon,
+            neighbours="add-remove",
+            records={"expected": len(record_labels)},
+            classes=np.arange(bed.num_classes),
+            random_state=draw,
+        ).fit(unit_records, record_labels, noise=SeededNoise(draw))
         label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == pool_labels).mean()), 4))
         found["labels"].append(measured(class_probabilities(linear, test, bed.num_classes), truth))
         found["counts"].append(measured(learnt.student.predict_proba(test), truth))

@@ -31,6 +31,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in needy]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def owner_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keys and heads of the ledgers that tests make; the tester's own are left alone."""
+    folder = tmp_path_factory.mktemp("owner")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECORDWISE_KEYS", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server that lives as long as the test run."""

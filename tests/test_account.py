@@ -102,6 +102,24 @@ def test_a_run_is_taken_up_with_the_ledger_that_paid_wherever_it_lies_now(tmp_pa
     assert len(kept) == 64 and "sqlite" not in kept, "a digest: no path, no URL, no password"
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+def test_a_ledger_that_is_gone_is_not_made_anew_beside_its_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: bool
+) -> None:
+    """Neither for the run that it paid for, which knows on its own, nor for another one, whose owner remembers."""
+    place = tmp_path / "ledger.sqlite"
+    paid(tmp_path / "run", place)
+    place.unlink()
+    if not remembered:
+        monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / "another owner"))
+    with pytest.raises(LedgerFault, match="it is gone" if remembered else "does not exist"):
+        paid(tmp_path / "run", place)
+    if remembered:
+        with pytest.raises(LedgerFault, match="was charged, and had 3 entries: it is gone"):
+            paid(tmp_path / "another run", place)
+    assert not place.exists()
+
+
 @pytest.mark.parametrize("first", ["a ledger", "none"])
 @pytest.mark.parametrize("second", ["another ledger", "another budget", "a new file", "none"])
 def test_a_run_is_not_taken_up_with_another_ledger_or_none(tmp_path: Path, first: str, second: str) -> None:

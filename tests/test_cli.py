@@ -301,6 +301,32 @@ def test_an_audit_passes_a_healthy_protocol_and_fails_a_broken_one(
     assert json.loads(capsys.readouterr().out)["violated"] is True
 
 
+def test_a_run_prints_the_ledger_s_head_and_verify_finds_it(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = job.parent / "ledger.sqlite"
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    head = Ledger.open(place).verify().head
+    assert f"ledger's head: {head.digest}, entry {head.count}" in said
+    assert head.digest in next(job.parent.glob("**/report.html")).read_text()
+    assert recordwise("ledger", "verify", place, "--head", head.digest, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert f"every entry is as it was written; head: {head}" in said and "which is here" in said
+    assert recordwise("ledger", "verify", place, "--head", "0" * 64, monkeypatch=monkeypatch) == 6
+    monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / "elsewhere"))
+    assert recordwise("ledger", "verify", place, monkeypatch=monkeypatch) == 0
+    assert "which is not here" in capsys.readouterr().out
+    assert recordwise("ledger", "sign", place, "--head", head.digest, monkeypatch=monkeypatch) == 0
+    assert recordwise("ledger", "verify", place, monkeypatch=monkeypatch) == 0
+    assert "signed anew with key" in capsys.readouterr().out
+    place.unlink()
+    assert recordwise("ledger", "open", place, "--budget", "b", "--epsilon", "1", monkeypatch=monkeypatch) == 6
+    assert "it is gone; put it back" in capsys.readouterr().err
+    assert recordwise("ledger", "forget", place, monkeypatch=monkeypatch) == 0
+    assert recordwise("ledger", "open", place, "--budget", "b", "--epsilon", "1", monkeypatch=monkeypatch) == 0
+
+
 def test_a_budget_that_is_a_mistake_makes_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -291,6 +291,7 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
         "### Settings of `decoder`": DecoderSettings,
         "## `[records]`": RecordSettings,
         "## `[account]`": Account,
+        "## `[compare]`": job.Compare,
     }
     for heading, model in sections.items():
         section = re.split(r"\n###? ", text.split(heading)[1])[0]

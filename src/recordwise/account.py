@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -47,7 +47,7 @@ class Account(Settings):
 
     of: ClassVar[str] = "account"
     by_name: ClassVar[bool] = False
-    ledger: str | Path | None = None
+    ledger: str | Path | None = field(default=None, repr=False)  # a URL may hold a password
     budget: str = "default"
     budget_epsilon: float | None = None
     budget_delta: float = 0.0

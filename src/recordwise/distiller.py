@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recordwise.account import Account, OpenAccount
 from recordwise.data import Samples
 from recordwise.design import Design, Prepared, RunSettings
-from recordwise.errors import InvalidInput, first_line
+from recordwise.errors import InvalidInput, first_line, hidden
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DecoderSettings
@@ -137,6 +137,13 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.records = records
         self.account = account
         self.random_state = random_state
+
+    def __repr__(self, N_CHAR_MAX: float = 700) -> str:
+        """What scikit-learn shows, whole, without the password of the ledger's URL."""
+        return hidden(super().__repr__(N_CHAR_MAX=float("inf")))
+
+    def _html_repr(self) -> str:
+        return hidden(super()._html_repr())
 
     @property
     def settings(self) -> RunSettings:

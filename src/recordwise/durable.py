@@ -32,13 +32,13 @@ def write_whole(path: str | Path, content: bytes, *, mode: int = 0o666) -> None:
     sync_folder(path.parent)
 
 
-def write_once(path: str | Path, content: bytes) -> bool:
+def write_once(path: str | Path, content: bytes, *, mode: int = 0o666) -> bool:
     """The same for a file that must not be there yet; False, and nothing is changed, where it is.
 
     Of several processes that do so at once, one does.
     """
     path = Path(path)
-    partial = _written(path, content, 0o666)
+    partial = _written(path, content, mode)
     try:
         path.hardlink_to(partial)
     except FileExistsError:
@@ -65,6 +65,13 @@ def sweep(folder: str | Path) -> None:
     for path in Path(folder).rglob("*.part"):
         if LEFTOVER.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def sweep_beside(path: Path) -> None:
+    """The same for what was to become one file. Only for who may write it."""
+    for leftover in path.absolute().parent.glob(f"{path.name}.*.part"):
+        if LEFTOVER.fullmatch(leftover.name):
+            leftover.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

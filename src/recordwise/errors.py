@@ -5,7 +5,7 @@
     │   ├── ChangedInput   a resumed run no longer matches what it started with
     │   └── OutOfRegime    a bound was asked for outside the regime in which it is proved
     ├── BudgetExceeded     the ledger cannot pay for a release
-    ├── LedgerFault        the ledger is missing, locked, newer than this program or damaged
+    ├── LedgerFault        the ledger is missing, locked, newer than this program, damaged or altered
     ├── ProtocolFault      a message that does not parse, was sent twice, or came from too few parties
     └── MissingExtra       an optional dependency is not installed (also an ImportError)
 
@@ -16,12 +16,25 @@ is kept, and a run in the same folder may change that setting for free. `exit_co
 
 from __future__ import annotations
 
+import re
 from numbers import Real
 from typing import ClassVar
 
+HIDDEN = "***"
+# Up to the last @, or quotation mark, of the line: a password may hold either, and hiding more does no harm.
+_IN_URL = re.compile(r"(://[^\s:/@]*:)(?!\*{3}@)[^\n]*@")
+_IN_PARAMETER = re.compile(
+    r"((?:password|passwd|secret|token)\s*=\s*)(?:(?:'|&#x27;).*(?:'|&#x27;)|[^\s&'\"]+)", re.IGNORECASE
+)
+
 
 class RecordwiseError(Exception):
+    """One line. What looks like a password in it is hidden, wherever the line came from."""
+
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *about: object) -> None:
+        super().__init__(*(hidden(part) if isinstance(part, str) else part for part in about))
 
 
 class InvalidInput(RecordwiseError, ValueError):
@@ -91,9 +104,14 @@ def _at_least(least: int, values: dict[str, object]) -> None:
             raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}")
 
 
+def hidden(text: str) -> str:
+    """A text without the passwords of the URLs and connection parameters in it."""
+    return _IN_PARAMETER.sub(rf"\1{HIDDEN}", _IN_URL.sub(rf"\1{HIDDEN}@", text))
+
+
 def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
-    text = repr(value)
+    text = hidden(repr(value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 

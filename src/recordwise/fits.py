@@ -33,20 +33,39 @@ class _Seen:
         self.forget()
 
     def forget(self) -> None:
-        self._rows: NDArray[np.int64] = np.empty(0, np.int64)
-        self._spent: NDArray[np.float64] = np.empty((0, 3))  # fits, epsilon, delta
+        self._rows: NDArray[np.int64] = np.empty(0, np.int64)  # ascending
+        # Records have few distinct costs, so each is kept once, and a record points to its own.
+        self._spent: list[tuple[int, float, float]] = [(0, 0.0, 0.0)]  # fits, epsilon, delta
+        self._cost: NDArray[np.int32] = np.empty(0, np.int32)
 
     def add(self, rows: NDArray[np.int64], epsilon: float, delta: float) -> tuple[int, float, float]:
-        """Count one fit of these rows; gives the most that one of them has been through."""
+        """Count one fit of these rows, which are sorted; gives the most that one of them has been through."""
+        rows.sort()
+        fresh = np.ones(len(rows), dtype=np.bool_)
+        fresh[1:] = rows[1:] != rows[:-1]
+        rows = rows[fresh]
+        if not len(rows):
+            return 1, epsilon, delta
         with self._lock:
-            together = np.union1d(self._rows, rows)
-            spent = np.zeros((len(together), 3))
-            spent[np.searchsorted(together, self._rows)] = self._spent
-            here = np.searchsorted(together, np.unique(rows))
-            spent[here] += (1, epsilon, delta)
-            self._rows, self._spent = together, spent
-            times, total, slack = spent[here].max(axis=0) if len(here) else (1, epsilon, delta)
-        return int(times), float(total), float(slack)
+            here = np.searchsorted(self._rows, rows)
+            known = np.zeros(len(rows), dtype=np.bool_)
+            inside = here < len(self._rows)
+            known[inside] = self._rows[here[inside]] == rows[inside]
+            if not known.all():
+                new, at = rows[~known], here[~known]
+                self._rows, self._cost = np.insert(self._rows, at, new), np.insert(self._cost, at, 0)
+                here = np.searchsorted(self._rows, rows)
+            after: dict[int, int] = {}
+            for cost in np.unique(self._cost[here]).tolist():
+                times, total, slack = self._spent[cost]
+                after[cost] = len(self._spent)
+                self._spent.append((times + 1, total + epsilon, slack + delta))
+            moved = np.arange(len(self._spent), dtype=np.int32)
+            moved[list(after)] = list(after.values())
+            self._cost[here] = moved[self._cost[here]]
+            reached = [self._spent[cost] for cost in after.values()]
+        times, total, slack = (max(column) for column in zip(*reached, strict=True))
+        return times, total, slack
 
 
 _seen = _Seen()

@@ -27,6 +27,9 @@
     ledger = "ledger.sqlite"
     budget = "patients-2026"
 
+    [compare]                         # optional, for `recordwise compare`: methods, epsilons, delta
+    methods = ["recordwise", "dp-linear", {name = "gnmax", teachers = 100}]
+
 Paths are relative to the file. Every other key has a default. Below [privacy] and [method] the keys are the parameters
 of `PrivateDistiller`; [records] and [account] are two of them, and wherever a parameter takes settings, a table is
 them.
@@ -109,10 +112,25 @@ class RunFile(Section):
         return asked | {"records": self.records, "account": self.account}
 
 
+class Compare(Section):
+    """What `recordwise compare` sets beside our method; what is not said is as the rest of the file says.
+
+    Attributes:
+      methods: Names, or tables with a name and settings of that method; all there are, if none is named.
+      epsilons: At which all are compared, each at its own cost; [privacy]'s, if none is named.
+      delta: Of the alternatives, which have no pure guarantee.
+    """
+
+    methods: tuple[str | dict[str, Any], ...] = ()
+    epsilons: tuple[float, ...] = ()
+    delta: float = 1e-5
+
+
 class JobFile(RunFile):
     """One run on records in one place."""
 
     private: Source
+    compare: Compare | None = None
 
     def read_records(self, schema: Schema) -> tuple[Samples, NDArray[Any]]:
         """The private records and their labels, as they stand in the file."""

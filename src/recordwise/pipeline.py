@@ -35,7 +35,16 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
-from recordwise.students import Asked, Learnt, class_probabilities, learn, reads_counts, student_from, try_student
+from recordwise.students import (
+    Asked,
+    Held,
+    Learnt,
+    class_probabilities,
+    learn,
+    reads_counts,
+    student_from,
+    try_student,
+)
 from recordwise.students import teach as teach_student
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
@@ -214,8 +223,12 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
     if not reads_counts(student):
         return _teach_labels(student, rounds, material, design)
     if not all(one.release.has_counts for one in rounds):
-        other = WITHOUT_COUNTS if student.teaches is None else student.teaches
-        return _teach_labels(student_from(other, seed=design.seed), rounds, material, design)
+        other = student_from(WITHOUT_COUNTS if student.teaches is None else student.teaches, seed=design.seed)
+        if not isinstance(student, Held):
+            return _teach_labels(other, rounds, material, design)
+        taught = _teach_labels(other, rounds, pool, design)
+        first = class_probabilities(taught.student, pool, design.ballot.num_classes)
+        return replace(taught, student=student.network(material, first, [], pool))
     asked = [
         Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
         for one in rounds

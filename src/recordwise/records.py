@@ -32,7 +32,8 @@ from recordwise.votes import NOBODY, Ballot, Votes
 
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
 
-# Records read, encoded and connected at a time, so that memory does not grow with their number.
+# Records read, encoded and connected at a time. Of each one only its votes, its labels and why it abstains are kept:
+# 4·(k + 2·r) + 4 bytes. Beyond that memory does not grow with their number.
 CHUNK, CHUNK_BYTES = 65_536, 1 << 32
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
@@ -298,9 +299,10 @@ def cast(
         why[some] = reason
         advance(len(near))
     # Some mechanisms send queries and labels apart: who abstains leaves neither.
-    silent = ((why != Why.VOTES) | (records.labels == NOBODY).all(axis=1))[:, None]
-    votes = Votes(ballot, *(np.where(silent, np.int32(NOBODY), part) for part in (picks, records.labels)))
-    return votes, why, copied
+    silent = (why != Why.VOTES) | (records.labels == NOBODY).all(axis=1)
+    labels = records.labels.copy()
+    picks[silent], labels[silent] = NOBODY, NOBODY
+    return Votes(ballot, picks, labels), why, copied
 
 
 def tell_holder(why: Reasons, copied: int, overlap: str) -> None:

@@ -65,6 +65,7 @@ MODELS = ENCODERS | {
     "recordwise.students.per_class.PerClass",
     "recordwise.students.shallow.Linear",
     "recordwise.students.shallow.Mlp",
+    "recordwise.students.held_network.CountsNetwork",
     "sklearn.dummy.DummyClassifier",
 }
 # Settings an encoder of text must leave alone: another pattern might never finish on some record, which would show.

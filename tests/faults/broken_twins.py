@@ -44,7 +44,7 @@ def unsynced_folders() -> None:
 def commits_first() -> None:
     """What a release is about is written down once it is paid for."""
     late: list[tuple[Path, bytes]] = []
-    pay = account.Account.pay
+    pay = account.OpenAccount.pay
 
     def keep(self: Any, name: str, make: Callable[[], Any]) -> Any:
         path = self.folder / name
@@ -61,13 +61,13 @@ def commits_first() -> None:
         return released
 
     checkpoint.Checkpoint.keep = keep  # type: ignore[method-assign]
-    account.Account.pay = paying  # type: ignore[method-assign]
+    account.OpenAccount.pay = paying  # type: ignore[method-assign]
 
 
 def manifest_last() -> None:
     """A run gets its name on the disk after its first release."""
     late: list[tuple[Path, bytes]] = []
-    pay = account.Account.pay
+    pay = account.OpenAccount.pay
     write = checkpoint.write_whole
 
     def writing(path: Path, content: bytes) -> None:
@@ -83,7 +83,7 @@ def manifest_last() -> None:
         return released
 
     checkpoint.write_whole = writing  # type: ignore[assignment]
-    account.Account.pay = paying  # type: ignore[method-assign]
+    account.OpenAccount.pay = paying  # type: ignore[method-assign]
 
 
 def writes_in_place() -> None:

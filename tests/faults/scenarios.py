@@ -21,6 +21,7 @@ from recordwise import distiller, pipeline
 from recordwise.distiller import PrivateDistiller
 from recordwise.federation.exchange import InProcess
 from recordwise.federation.identity import identity_key, kept_key, public_identity
+from recordwise.federation.replies import Reply
 from recordwise.federation.secure_sum import masks
 from recordwise.hashing import digest, digest_of
 from recordwise.pipeline import Round
@@ -136,7 +137,7 @@ class Marking(InProcess):
     def ask(self, stage: str, requests: Mapping[str, bytes], timeout: float) -> Iterable[tuple[str, bytes]]:
         for node, reply in super().ask(stage, requests, timeout):
             key = f"{node}-{stage}-{digest_of(requests[node])[:16]}"
-            if stage != "plan":  # a silo may accept what it waited with before
+            if stage != "plan" and not Reply.claimed(reply).refused:  # what it refused it may do later
                 self.left[key] = digest_of(reply)
                 self.mark(f"released {key} {self.left[key]}")
             yield node, reply

@@ -38,6 +38,7 @@ path = "pool.npz"
 samples = "X"
 [privacy]
 epsilon = 2.0
+[account]
 ledger = "ledger.sqlite"
 budget = "us"
 [method]

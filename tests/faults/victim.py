@@ -28,11 +28,11 @@ DISK = ctypes.CDLL(None)
 def carry_out(order: dict[str, Any]) -> dict[str, Any]:
     """A scenario, to its end or to whatever stops it."""
     told: dict[str, Any] = {}
-    if order.get("twin"):
-        twins.TWINS[order["twin"]]()
     warnings.simplefilter("ignore")
-    DISK.disk_watch(order["root"].encode(), order["log"].encode(), ctypes.c_long(order["at"]), order["fault"])
     try:
+        if order.get("twin"):
+            twins.TWINS[order["twin"]]()
+        DISK.disk_watch(order["root"].encode(), order["log"].encode(), ctypes.c_long(order["at"]), order["fault"])
         told["outcome"] = SCENARIOS[order["scenario"]](Path(order["root"]), lambda word: DISK.disk_mark(word.encode()))
         told["end"] = "done"
     except (RecordwiseError, OSError) as error:  # what the command tells in one line

@@ -14,7 +14,7 @@ import pytest
 
 from federation.world import CLASSES, LOUD, Tampered, World
 from recordwise.data import Schema
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, ProtocolFault
 from recordwise.federation.exchange import Node
 from recordwise.federation.federation import Federation
 from recordwise.federation.forms import frame, unframe
@@ -873,3 +873,17 @@ def test_a_coordinator_needs_its_folder_ledger_and_classes(tmp_path: Path) -> No
     with pytest.raises(InvalidInput, match="one message per record"):
         world(tmp_path / "b", Trust.SHUFFLE, settings={"mechanism": "multi-message"}).fit()
     assert tuple(one.coordinator().classes) == CLASSES
+
+
+def test_a_silo_takes_no_other_ledger_than_the_one_it_paid_from(tmp_path: Path) -> None:
+    """A silo whose ledger is deleted, or replaced, would answer again for records that have nothing left to spend."""
+    one, _ = planned(tmp_path)
+    place, another = one.folder / "north" / "ledger.sqlite", tmp_path / "another.sqlite"
+    place.rename(tmp_path / "kept.sqlite")
+    with pytest.raises(LedgerFault, match=r"it is gone|does not exist"):
+        one.silo("north")
+    assert not place.exists()
+    Ledger.open(another)
+    with pytest.raises(ChangedInput, match="this silo paid from another ledger so far"):
+        one.silo("north", ledger=str(another))
+    assert one.silo("north", ledger=str(tmp_path / "kept.sqlite")).ledger.spent("default") > 0, "it may be moved"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -102,6 +103,79 @@ def test_an_account_that_overspent_is_damaged(tmp_path: Path) -> None:
         DeviceAccount(tmp_path / "account")
 
 
+def answered(place: Path, answers: int = 3) -> str:
+    for number in range(answers):
+        DeviceAccount(place, 5).release(f"task-{number}", Fraction(1), lambda number=number: bytes([number]))  # type: ignore[misc]
+    return place.read_text()
+
+
+def test_every_alteration_of_an_account_is_noticed(tmp_path: Path) -> None:
+    place = tmp_path / "account"
+    book = json.loads(answered(place))
+    altered = []
+    for name, value in book.items():
+        altered.append({key: held for key, held in book.items() if key != name})
+        if name != "answers":
+            altered.append({**book, name: f"{value}0"})
+    keys = list(book["answers"])
+    for key, answer in book["answers"].items():
+        rest = {other: held for other, held in book["answers"].items() if other != key}
+        altered += [{**book, "answers": rest}, {**book, "answers": {**rest, key + "0": answer}}]
+        altered += [{**book, "answers": {**book["answers"], key: answer | edit}} for edit in EDITS]
+    for order in itertools.permutations(keys):
+        if list(order) != keys:
+            altered.append({**book, "answers": {key: book["answers"][key] for key in order}})
+    altered.append({**book, "answers": {**book["answers"], "new": book["answers"][keys[0]]}})
+    assert len(altered) > 25
+    for content in altered:
+        place.write_text(json.dumps(content))
+        with pytest.raises(LedgerFault):
+            DeviceAccount(place, 5)
+    place.write_text(json.dumps(book))
+    assert DeviceAccount(place).spent == 3
+
+
+EDITS = ({"epsilon": "1/1000"}, {"message": "ff"})
+
+
+def test_an_older_account_or_none_is_not_taken_for_the_one_that_answered(tmp_path: Path) -> None:
+    place = tmp_path / "account"
+    older = answered(place, 1)
+    newer = answered(place, 2)
+    place.write_text(older)
+    with pytest.raises(LedgerFault, match="was altered: put the newest copy back"):
+        DeviceAccount(place)
+    place.unlink()
+    with pytest.raises(LedgerFault, match="has answered and is gone: put it back"):
+        DeviceAccount(place, 5)
+    place.write_text(newer)
+    assert DeviceAccount(place).head.count == 3
+
+
+def test_an_account_signed_with_another_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(tmp_path / "account", 1)
+    monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / "another"))
+    with pytest.raises(LedgerFault, match="is signed with another key"):
+        DeviceAccount(tmp_path / "account")
+
+
+def test_an_account_of_an_older_version_is_read_and_chained_when_it_is_charged(tmp_path: Path) -> None:
+    place = tmp_path / "account"
+    book = {"cap": "3", "answers": {"task-0": {"epsilon": "1", "message": "00"}}}
+    place.write_text(json.dumps({"format": "recordwise-account-1", **book}))
+    assert DeviceAccount(place).spent == 1
+    assert answered_again(place) == b"\x00"
+    DeviceAccount(place).release("task-1", Fraction(1), lambda: b"1")
+    assert json.loads(place.read_text())["format"] == "recordwise-account-2"
+    place.write_text(json.dumps({"format": "recordwise-account-1", **book}))
+    with pytest.raises(LedgerFault, match="was altered"):
+        DeviceAccount(place)
+
+
+def answered_again(place: Path) -> bytes:
+    return DeviceAccount(place).release("task-0", Fraction(1), lambda: b"new")
+
+
 # Runs on a device with NumPy alone, and dies at the given call that touches the disk; sends its message to stdout.
 MORTAL = """
 import builtins, io, os, sys
@@ -142,6 +216,7 @@ def device(place: Path, asked: Path, dies_at: int) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.timeout(1200)  # a process per death, on a machine that may be busy
 def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path) -> None:
     task().save(tmp_path / "task.npz")
     deaths = 0

@@ -1,122 +1,175 @@
-"""Noisy SGD on one linear layer over public features (Abadi et al. 2016): the straightforward competitor.
+"""Noisy SGD (Abadi et al. 2016): a head of dense layers on public features, from clipped and noised gradients.
 
-Its guarantee is of another kind than ours and is named wherever it is shown: approximate, (epsilon, delta), one record,
-add or remove. The noise is floating-point Gaussian, as in common implementations; ours is exact and on integers.
+Written out for dense layers: a record's gradient of a layer is the outer product of the layer's input and the error at
+its output, so its length is a product of two lengths, and a batch costs a few matrix products. The gradient sums are
+integers with exact discrete Gaussian noise (`gaussian_sums`), and the batches are Poisson samples drawn from the same
+source as the noise: nothing in the released weights comes from floating-point noise, as it does in common libraries.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
 
-from recordwise.arrays import as_vectors
-from recordwise.errors import positive, probability
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust
+from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
+from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
+from recordwise.baselines.public_scale import PublicScale
+from recordwise.errors import positive, whole
+from recordwise.privacy.noise import Noise, bernoulli
 from recordwise.randomness import seeded
 
+Weights = list[NDArray[np.float64]]
 
-class NoisySGDHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
-    """Softmax regression trained on Poisson batches with clipped, noised gradients.
+
+@dataclass(eq=False, repr=False)
+class NoisySGD1(Rival):
+    """Softmax regression by noisy SGD.
 
     Args:
-      epsilon: With `delta`, what the whole training may cost.
-      delta: The usual 1e-5.
-      epochs: Passes over the records, on average.
-      batch_size: Records per step, on average.
-      learning_rate: Of plain gradient steps on the mean clipped gradient.
-      clip: Each record's gradient is shortened to this length.
-      random_state: Seeds batches and noise: for comparisons, not for publishing a model.
+      steps: Gradient steps; "auto" takes more of them the more a step can tell, by public numbers alone.
+      batch_rate: With which each record takes part in a step, each by a coin of its own.
+      learning_rate: Of steps on the mean clipped gradient.
+      momentum: Of those steps.
+      clip: The length to which each record's gradient is shortened.
+      whiten: How far the pool's spectrum is flattened before training, in [0, 1].
+
+    Attributes:
+      noise_multiplier_: The noise of a step, in units of `clip`.
+      weights_: Of each layer, with the intercepts as last row; the mean over the last half of the steps.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        epochs: int = 40,
-        batch_size: int = 256,
-        learning_rate: float = 4.0,
-        clip: float = 1.0,
-        random_state: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.clip = clip
-        self.random_state = random_state
+    name: ClassVar[str] = "noisy-sgd-1"
+    facts: ClassVar[Facts] = Facts(
+        protects="one record",
+        public="features; no pool needed",
+        rounds="one per step",
+        data_dependent="no",
+        elsewhere=(
+            "distributed: yes, by secure sums of integer gradients, one per step, every party online for all of them; "
+            "shuffle and local: a noisy gradient per record and step, useful from millions of records on"
+        ),
+    )
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        positive(epsilon=self.epsilon, learning_rate=self.learning_rate, clip=self.clip)
-        probability(delta=self.delta)
-        vectors = _with_intercept(as_vectors("X", X))
-        self.classes_, targets = np.unique(np.asarray(y), return_inverse=True)
-        num_records, num_classes = len(vectors), len(self.classes_)
-        rate = min(1.0, self.batch_size / num_records)
-        steps = max(1, round(self.epochs / rate))
-        self.noise_multiplier_ = _noise_multiplier(self.epsilon, self.delta, rate, steps)
-        rng = seeded(self.random_state, "noisy-sgd")
-        lengths = np.linalg.norm(vectors, axis=1)
-        weights = np.zeros((vectors.shape[1], num_classes))
-        for _ in range(steps):
-            batch = np.flatnonzero(rng.random(num_records) < rate)
-            errors = _softmax(vectors[batch] @ weights)
-            errors[np.arange(len(batch)), targets[batch]] -= 1
-            # A record's gradient is the outer product of its vector and its error, so its length is a product too.
-            norms = lengths[batch] * np.linalg.norm(errors, axis=1)
-            errors *= np.minimum(1, self.clip / np.maximum(norms, 1e-12))[:, None]
-            noise = rng.normal(scale=self.noise_multiplier_ * self.clip, size=weights.shape)
-            weights -= self.learning_rate * (vectors[batch].T @ errors + noise) / (rate * num_records)
-        self.weights_ = weights
-        self.n_features_in_ = vectors.shape[1] - 1
-        return self
+    steps: int | str = field(default="auto", kw_only=True)
+    batch_rate: float = field(default=0.25, kw_only=True)
+    learning_rate: float = field(default=20.0, kw_only=True)
+    momentum: float = field(default=0.9, kw_only=True)
+    clip: float = field(default=1.0, kw_only=True)
+    whiten: float = field(default=0.0, kw_only=True)
 
     @property
-    def guarantee_(self) -> Guarantee:
-        """What the method promises; its noise was seeded here, so a model trained by this class is not private."""
-        return Guarantee(
-            epsilon=Fraction(str(self.epsilon)),
-            delta=Fraction(str(self.delta)),
-            neighbours=Neighbours.ADD_REMOVE,
-            trust=Trust.CENTRAL,
-            private=False,
+    def hidden_units(self) -> tuple[int, ...]:
+        return ()
+
+    def check(self, num_records: int, dim: int, num_classes: int) -> None:
+        positive(learning_rate=self.learning_rate, clip=self.clip, batch_rate=self.batch_rate)
+        self.steps_ = self._steps(num_records)
+        cells = sum(w.size for w in first_weights(dim, self.hidden_units, num_classes, self.random_state))
+        self.noise_multiplier_ = noise_for(
+            float(self.epsilon),
+            float(self.delta),
+            neighbours=self._relation,
+            clip=self.clip,
+            cells=cells,
+            rate=float(self.batch_rate),
+            steps=self.steps_,
         )
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        return _softmax(_with_intercept(as_vectors("X", X, dim=self.n_features_in_)) @ self.weights_)
+    def _steps(self, num_records: int) -> int:
+        if self.steps != "auto":
+            whole(steps=self.steps)
+            return int(self.steps)
+        # Signal grows with the number of records, noise with 1/epsilon: 10 steps where they meet, 100 where it is easy.
+        return int(np.clip(round(num_records * float(self.epsilon) / 200), 10, 100))
 
-    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        probabilities = self.predict_proba(X)
-        predicted: NDArray[np.generic] = self.classes_[probabilities.argmax(axis=1)]
-        return predicted
+    def prepare(self, pool: Vectors | None, dim: int) -> None:
+        self.scale_ = PublicScale.of(pool, dim, whiten=self.whiten)
+
+    def release(self, private: Private, noise: Noise) -> Released:
+        inputs = self.scale_(private.vectors)
+        weights = first_weights(inputs.shape[1] - 1, self.hidden_units, len(self.classes_), self.random_state)
+        speed = [np.zeros_like(layer) for layer in weights]
+        mean = [np.zeros_like(layer) for layer in weights]
+        averaged = 0
+        rate = Fraction(str(float(self.batch_rate)))
+        for step in range(self.steps_):
+            chosen = np.flatnonzero(bernoulli(rate, len(inputs), noise))
+            sums = gradient_sums(weights, inputs[chosen], private.labels[chosen], clip=self.clip)
+            for layer, (weight, total) in enumerate(zip(weights, sums, strict=True)):
+                noisy = noised(total, noise_multiplier=self.noise_multiplier_, clip=self.clip, noise=noise)
+                speed[layer] = self.momentum * speed[layer] + noisy / (float(rate) * private.count)
+                weight -= self.learning_rate * (1 - self.momentum) * speed[layer]
+            if 2 * (step + 1) > self.steps_:
+                averaged += 1
+                for held, weight in zip(mean, weights, strict=True):
+                    held += (weight - held) / averaged
+        return {f"layer_{number}": layer for number, layer in enumerate(mean)}
+
+    def learn(self, released: Released, pool: Vectors | None) -> None:
+        self.weights_ = [released[f"layer_{number}"] for number in range(len(released))]
+
+    def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
+        return softmax(forward(self.weights_, self.scale_(vectors))[-1])
 
 
-def _with_intercept(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.hstack([vectors.astype(np.float64), np.ones((len(vectors), 1))])
+@dataclass(eq=False, repr=False)
+class NoisySGD2(NoisySGD1):
+    """Noisy SGD on two layers, with bounded units between (Papernot et al. 2021 find these the better ones).
+
+    Args:
+      hidden: Units of the layer between.
+    """
+
+    name: ClassVar[str] = "noisy-sgd-2"
+
+    hidden: int = field(default=64, kw_only=True)
+
+    @property
+    def hidden_units(self) -> tuple[int, ...]:
+        whole(hidden=self.hidden)
+        return (self.hidden,)
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-math.inf))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+def first_weights(dim: int, hidden: tuple[int, ...], num_classes: int, seed: int) -> Weights:
+    """Where training starts, without looking at anything: zero at the last layer, random before it."""
+    rng = seeded(seed, "noisy-sgd")
+    widths = [dim, *hidden]
+    layers = [
+        np.vstack([rng.normal(scale=ins**-0.5, size=(ins, outs)), np.zeros((1, outs))])
+        for ins, outs in itertools.pairwise(widths)
+    ]
+    return [*layers, np.zeros((widths[-1] + 1, num_classes))]
 
 
-def _noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """The least noise with which `steps` sampled Gaussian steps cost (epsilon, delta), by a Rényi accountant."""
-    from dp_accounting import PoissonSampledDpEvent, SelfComposedDpEvent, calibrate_dp_mechanism
-    from dp_accounting import dp_event as events
-    from dp_accounting.rdp import RdpAccountant
+def forward(weights: Weights, inputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """What enters each layer (with a last column of ones), and the scores."""
+    seen = [inputs]
+    for layer in weights[:-1]:
+        units = np.tanh(seen[-1] @ layer)
+        seen.append(np.hstack([units, np.ones((len(units), 1))]))
+    return [*seen, seen[-1] @ weights[-1]]
 
-    def training(multiplier: float) -> SelfComposedDpEvent:
-        return SelfComposedDpEvent(PoissonSampledDpEvent(rate, events.GaussianDpEvent(multiplier)), steps)
 
-    # Whole orders only: the library's series for fractional ones does not converge at these sampling rates.
-    orders = [*range(2, 64), *range(64, 513, 16)]
-    return float(calibrate_dp_mechanism(lambda: RdpAccountant(orders), training, epsilon, delta))
+def gradient_sums(
+    weights: Weights, inputs: NDArray[np.float64], labels: Places, *, clip: float
+) -> list[NDArray[np.float64]]:
+    """Per layer the sum of the records' gradients, each shortened to `clip` over all layers together; in grid steps.
+
+    Guarantees:
+      - one record more or less changes all the sums together by at most `clip` in length, as integers.
+    """
+    *seen, scores = forward(weights, inputs)
+    error = softmax(scores)
+    error[np.arange(len(labels)), labels] -= 1
+    errors = [error]
+    for layer, entered in zip(weights[:0:-1], seen[:0:-1], strict=True):
+        units = entered[:, :-1]
+        errors.insert(0, (errors[0] @ layer[:-1].T) * (1 - units * units))
+    squares = [(x * x).sum(axis=1) * (e * e).sum(axis=1) for x, e in zip(seen, errors, strict=True)]
+    factor = shorten(np.sqrt(np.sum(squares, axis=0)), clip)[:, None]
+    return [outer_sum(x, e * factor) for x, e in zip(seen, errors, strict=True)]

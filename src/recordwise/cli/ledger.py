@@ -8,12 +8,14 @@ import typer
 
 from recordwise.cli.options import Json, print_json
 
+Place = Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")]
+
 ledger_app = typer.Typer(no_args_is_help=True, help="What was spent, when, on what, and what is left.")
 
 
 @ledger_app.command("open")
 def ledger_open(
-    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    place: Place,
     budget: Annotated[str, typer.Option(help="A name for the records it protects: one budget per set of records.")],
     epsilon: Annotated[float, typer.Option(help="What all releases together may cost.")],
     delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
@@ -39,7 +41,7 @@ def ledger_open(
 
 @ledger_app.command("show")
 def ledger_show(
-    place: Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")],
+    place: Place,
     budget: Annotated[str | None, typer.Option(help="One budget only.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -52,3 +54,43 @@ def ledger_show(
         print_json(ledger_as_dict(ledger, budget))
         return
     typer.echo(ledger_as_text(ledger, budget))
+
+
+@ledger_app.command("verify")
+def ledger_verify(
+    place: Place,
+    head: Annotated[
+        list[str] | None, typer.Option(help="A head that was noted elsewhere, from a report or a printed page.")
+    ] = None,
+) -> None:
+    """Check that no entry was changed, taken out, put in or moved. Reading changes nothing."""
+    from recordwise.privacy.ledger import Ledger
+
+    found = Ledger.open(place, read_only=True).verify(*(head or ()))
+    typer.echo(f"every entry is as it was written; head: {found.head}")
+    if found.signed:
+        typer.echo(f"signed with key {found.key}, which is here")
+    else:
+        typer.echo(
+            f"signed with key {found.key}, which is not here: who may write to the ledger could have written it anew"
+        )
+    for note in found.notes:
+        typer.echo(note)
+
+
+@ledger_app.command("sign")
+def ledger_sign(
+    place: Place, head: Annotated[str, typer.Option(help="Where the ledger ends, in full, as `verify` prints it.")]
+) -> None:
+    """Take responsibility for a ledger whose key is lost, or for an older copy if that is all there is."""
+    from recordwise.privacy.ledger import Ledger
+
+    typer.echo(f"signed; head: {Ledger.open(place, read_only=True).sign(head)}")
+
+
+@ledger_app.command("forget")
+def ledger_forget(place: Place) -> None:
+    """Forget the ledger that lay here, so that another may take its place. What it paid for stays spent."""
+    from recordwise.privacy.ledger import forget
+
+    typer.echo("forgotten" if forget(place) else "no charged ledger is remembered here")

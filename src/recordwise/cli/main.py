@@ -11,6 +11,7 @@ import typer
 
 from recordwise import __version__
 from recordwise.cli.auditing import audit
+from recordwise.cli.comparing import compare
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
 from recordwise.cli.planning import amplify, plan
@@ -31,7 +32,7 @@ app = typer.Typer(
     then [bold]recordwise plan[/bold] and [bold]recordwise run job.toml[/bold].""",
 )
 app.add_typer(ledger_app, name="ledger")
-for command in (run, plan, amplify, report, demo, audit):
+for command in (run, compare, plan, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
 

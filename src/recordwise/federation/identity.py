@@ -13,7 +13,7 @@ import recordwise.extras.federation  # noqa: F401
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from recordwise.durable import make_folder, write_whole
+from recordwise.durable import make_folder, sweep_beside, write_once
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.protocols.shuffle import sealing
 
@@ -53,7 +53,8 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
     """The private key in a file that only its owner may read; `fresh` is put there when there is none."""
     if not path.exists():
         make_folder(path.parent)
-        write_whole(path, f"{fresh.hex()}\n".encode(), mode=0o600)
+        write_once(path, f"{fresh.hex()}\n".encode(), mode=0o600)  # of two that are made at once, one counts
+    sweep_beside(path)
     try:
         key = bytes.fromhex(path.read_text())
     except (OSError, ValueError) as error:

@@ -42,7 +42,7 @@ class Policy:
     pool: str | None = None
     always: bool = False
     budget: str = "default"
-    ledger: str | None = None
+    ledger: str | None = field(default=None, repr=False)  # a URL may hold a password
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))

@@ -90,7 +90,7 @@ class PolicySection(Section):
     pool: str | None = None
     always: bool = False
     budget: str = "default"
-    ledger: str | None = None
+    ledger: str | None = Field(default=None, repr=False)  # a URL may hold a password
 
 
 class SiloFile(Section):

@@ -64,7 +64,7 @@ class Silo:
         sweep(folder)
         for part in (folder / "offers", folder / "plans"):
             make_folder(part)
-        self.ledger = Ledger.open(policy.ledger or folder / "ledger.sqlite")
+        self.ledger = self._own_ledger()
         self.ledger.open_budget(
             policy.budget,
             epsilon=policy.epsilon,
@@ -72,6 +72,20 @@ class Silo:
             neighbours=policy.neighbours,
             trust=policy.trust,
         )
+
+    def _own_ledger(self) -> Ledger:
+        """The ledger this silo has paid from since it first accepted a plan: no other, and none made anew."""
+        place, payer = self.policy.ledger or self.folder / "ledger.sqlite", self.folder / "payer"
+        ledger = Ledger.open(place, create=not payer.exists())
+        found = ledger.verify(payloads=False).ledger
+        if not payer.exists():
+            write_whole(payer, found.encode())
+        elif payer.read_text() != found:
+            raise ChangedInput(
+                f"this silo paid from another ledger so far; put that one back, or, if its records were never asked "
+                f"about, remove {str(payer)!r}"
+            )
+        return ledger
 
     def __repr__(self) -> str:
         return f"Silo({self.name!r})"

@@ -7,18 +7,25 @@ again gets the bytes it got before, and costs nothing.
 from __future__ import annotations
 
 import json
+import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from recordwise.durable import write_whole
+from recordwise.durable import sweep_beside, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
+from recordwise.privacy.chain import Head
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
+from recordwise.privacy.owner import KEY, Owner, Seal
 
-FORMAT = "recordwise-account-1"
+log = logging.getLogger("recordwise.device")
+
+FORMAT = "recordwise-account-2"
+UNCHAINED = "recordwise-account-1"  # an older one: it gets its chain when it is next charged
 
 
 class DeviceAccount:
@@ -29,9 +36,11 @@ class DeviceAccount:
       - an answer leaves `release` only after its charge is on the disk: a crash may waste budget, never hide an answer;
       - a key is charged once: asked for again, it gives the same bytes;
       - of several processes that race for the last of the cap exactly one wins;
-      - a file that cannot be read is an error, never an empty account.
+      - a file that cannot be read is an error, never an empty account;
+      - a file that was altered is an error: answers are chained, and the end of the chain is signed with the owner's
+        key (`privacy.owner`). So is an older copy, and a new account where one that answered is gone.
 
-    It counts what is asked of it: a device that loses the file, or keeps two, has lost count.
+    It counts what is asked of it: a device that keeps two files has lost count.
     """
 
     def __init__(self, path: str | Path, cap: Fraction | float | str | None = None) -> None:
@@ -41,13 +50,15 @@ class DeviceAccount:
           cap: The epsilon that all answers may cost together, for the device's whole life: it opens the account, and
             never changes afterwards. None needs an account that is open.
         """
-        self._path = Path(path)
+        self._path, self._owner = Path(path), Owner.here()
         asked = None if cap is None else exact(cap, "cap")
         if asked is not None:
             positive(cap=asked)
         with self._alone():
             if asked is not None and not self._path.exists():
-                self._write({"format": FORMAT, "cap": str(asked), "answers": {}})
+                if self._owner.seen_at(self._place) is not None:
+                    raise LedgerFault(f"the account {str(self._path)!r} has answered and is gone: put it back")
+                self._write({"cap": str(asked), "account": secrets.token_hex(16), "answers": {}})
             held = Fraction(self._read()["cap"])
         if asked is not None and asked != held:
             raise ChangedInput(f"the account was opened with cap {held}, which cannot become {asked}")
@@ -77,23 +88,68 @@ class DeviceAccount:
                 )
             message = produce()
             book["answers"][key] = {"epsilon": str(epsilon), "message": message.hex()}
-            self._write(book)
+            head = self._write(book)
+            self._note(book["account"], head)
         return message
+
+    @property
+    def head(self) -> Head:
+        """The end of the chain of answers, which can be noted elsewhere."""
+        return _chained(self._read())
+
+    @property
+    def _place(self) -> str:
+        return str(self._path.resolve())
 
     def _read(self) -> dict[str, Any]:
         try:
             book: dict[str, Any] = json.loads(self._path.read_bytes())
-            if book["format"] != FORMAT or not _spent(book) <= Fraction(book["cap"]):
+            if book["format"] == UNCHAINED:
+                book["account"] = secrets.token_hex(16)
+            elif book["format"] != FORMAT:
                 raise ValueError("it says something else")
+            if not _spent(book) <= Fraction(book["cap"]):
+                raise ValueError("it says something else")
+            self._refuse_altered(book)
         except FileNotFoundError as error:
             raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be read: {error}") from error
         return book
 
-    def _write(self, book: dict[str, Any]) -> None:
-        """Replace the file in one step, and wait until the disk has it."""
-        write_whole(self._path.absolute(), json.dumps(book).encode())
+    def _refuse_altered(self, book: dict[str, Any]) -> None:
+        here = self._owner.seen_at(self._place)
+        altered = LedgerFault(f"the account {str(self._path)!r} was altered: put the newest copy back")
+        if book["format"] == UNCHAINED:
+            if here is not None:
+                raise altered
+            return
+        account, head = book["account"], _chained(book)
+        signed = self._owner.signed(account, head, Seal(str(book["key"]), str(book["tag"])))
+        if signed is None:
+            raise LedgerFault(
+                f"the account {str(self._path)!r} is signed with another key than {str(self._owner.folder / KEY)!r}: "
+                "put that key there"
+            )
+        if not signed:
+            raise altered
+        seen = self._owner.seen(account)
+        if (seen is not None and seen.head not in _heads(book)) or (here is not None and here.account != account):
+            raise altered
+
+    def _write(self, book: dict[str, Any]) -> Head:
+        """Replace the file in one step, and wait until the disk has it; gives the end of its chain."""
+        head = _chained(book)
+        seal = self._owner.sign(book["account"], head)
+        whole = book | {"format": FORMAT, "key": seal.key, "tag": seal.tag}
+        write_whole(self._path.absolute(), json.dumps(whole).encode())
+        return head
+
+    def _note(self, account: str, head: Head) -> None:
+        try:
+            self._owner.note(account, self._place, head)
+        except (OSError, LedgerFault) as error:  # the answer is paid for: this is made up for next time
+            log.warning("the account's head could not be noted: %s", error)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -108,8 +164,7 @@ class DeviceAccount:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be kept there: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for leftover in self._path.absolute().parent.glob(f"{self._path.name}.*.part"):  # of one that was killed
-                leftover.unlink(missing_ok=True)
+            sweep_beside(self._path)
             yield
         finally:
             os.close(lock)
@@ -117,3 +172,17 @@ class DeviceAccount:
 
 def _spent(book: dict[str, Any]) -> Fraction:
     return sum((Fraction(answer["epsilon"]) for answer in book["answers"].values()), Fraction(0))
+
+
+def _heads(book: dict[str, Any]) -> Iterator[Head]:
+    """The chain's ends, one after the other: cap and account first, then every answer in its order."""
+    head = Head().then("account", str(book["account"]), str(book["cap"]))
+    yield head
+    for key, answer in book["answers"].items():
+        head = head.then("answer", key, str(answer["epsilon"]), str(answer["message"]))
+        yield head
+
+
+def _chained(book: dict[str, Any]) -> Head:
+    *_, head = _heads(book)
+    return head

@@ -156,8 +156,8 @@ class Protocol(ABC, Generic[Message]):
         Args:
           senders: How many take part, where that shows in a release and the number of records is private.
         """
-        for part in np.array_split(np.arange(len(votes)), parties):
-            yield self.client(Votes(votes.ballot, votes.queries[part], votes.labels[part]), noise)
+        for part in votes.parts(parties):
+            yield self.client(part, noise)
 
     # Between machines
 

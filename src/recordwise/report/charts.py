@@ -44,6 +44,26 @@ def curves(
     return _svg(parts, f"{y_label} against {x_label}", width=WIDTH + beside)
 
 
+def shares(values: Sequence[tuple[str, float, float]], *, x_label: str) -> str:
+    """Named shares (name, value in [0, 1], spread), longest names to the left; the spread is a line each way."""
+    each, left, width = 24, 150, WIDTH
+    height = TOP + each * len(values) + BOTTOM
+    place = _scale([0.0, 1.0], left, width - RIGHT - 40)
+    middle = f'x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle"'
+    parts = [f'<text class="axis" {middle}>{escape(x_label)}</text>']
+    for index, (name, value, spread) in enumerate(values):
+        top = TOP + each * index
+        low, high = place(max(0.0, value - spread)), place(min(1.0, value + spread))
+        parts.append(
+            f'<text class="tick" x="{left - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<rect class="blob" x="{left}" y="{top + 3}" width="{place(value) - left:.1f}" height="{each - 6}" '
+            f'fill="{colour(index)}"><title>{escape(name)}: {100 * value:.1f} %</title></rect>'
+            f'<line class="mark" x1="{low:.1f}" x2="{high:.1f}" y1="{top + each / 2}" y2="{top + each / 2}"/>'
+            f'<text class="tick" x="{high + 6:.1f}" y="{top + 15}">{100 * value:.1f} %</text>'
+        )
+    return _svg(parts, x_label, height=height)
+
+
 def scatter(
     points: Sequence[tuple[float, float, float, int, str]], *, x_label: str, y_label: str, mark_x: float | None = None
 ) -> str:

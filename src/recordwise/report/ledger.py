@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
@@ -9,17 +10,27 @@ from recordwise.privacy.ledger import Ledger
 
 
 def ledger_as_dict(ledger: Ledger, budget: str | None = None) -> dict[str, Any]:
-    """Budgets with their terms, what is spent and left, and their releases, oldest first."""
+    """Budgets with their terms, what is spent and left, their releases, oldest first; and the ledger's head."""
     names = [budget] if budget is not None else [held.name for held in ledger.budgets()]
-    return {"budgets": {name: _budget(ledger, name) for name in names}}
+    head = ledger.head()
+    return {
+        "budgets": {name: _budget(ledger, name) for name in names},
+        "head": None if head is None else {"sha256": head.digest, "entries": head.count},
+    }
 
 
 def ledger_as_text(ledger: Ledger, budget: str | None = None) -> str:
     """The same, as tables."""
-    books = ledger_as_dict(ledger, budget)["budgets"]
-    if not books:
-        return "no budget is open in this ledger"
-    return "\n\n".join(_table(name, book) for name, book in books.items())
+    shown = ledger_as_dict(ledger, budget)
+    tables = [_table(name, book) for name, book in shown["budgets"].items()] or ["no budget is open in this ledger"]
+    return "\n\n".join([*tables, head_as_text(shown["head"])])
+
+
+def head_as_text(head: Mapping[str, Any] | None) -> str:
+    """The end of the ledger's chain: whoever notes it elsewhere can tell later whether anything before was altered."""
+    if head is None:
+        return "head: none, the ledger is of an older version"
+    return f"head: {head['sha256']}, entry {head['entries']:,}"
 
 
 def _budget(ledger: Ledger, name: str) -> dict[str, Any]:

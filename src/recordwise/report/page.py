@@ -23,6 +23,14 @@ def write_report(summary: Summary, path: Path) -> None:
 
 def render(summary: Summary) -> str:
     """The page as HTML: no script, no outside font, no request to anywhere."""
+    page: str = template("page.html.j2").render(
+        run=summary, pictures=_pictures(summary), facts=_facts(summary), hidden=_hidden(summary)
+    )
+    return page
+
+
+def template(name: str) -> Any:
+    """A page that is still to be filled in; what is not given is an error, what is given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -36,9 +44,7 @@ def render(summary: Summary) -> str:
     # As in the statement: what is spent is rounded up, what is left is rounded down.
     environment.filters["up"] = lambda value: rounded_up(exact(value))
     environment.filters["down"] = lambda value: rounded_down(exact(value))
-    return environment.get_template("page.html.j2").render(
-        run=summary, pictures=_pictures(summary), facts=_facts(summary), hidden=_hidden(summary)
-    )
+    return environment.get_template(name)
 
 
 def _hidden(summary: Summary) -> str:

@@ -22,7 +22,7 @@ from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.protocols.release import Tally
 from recordwise.report.gallery import Gallery, gallery_of
-from recordwise.report.ledger import ledger_as_dict
+from recordwise.report.ledger import head_as_text, ledger_as_dict
 
 SCHEMA = 1
 # Where things lie on this machine is nobody else's business; classes and schema have places of their own.
@@ -116,6 +116,7 @@ class Summary:
                 f"{rounded_down(exact(budget['epsilon']))} spent"
                 for name, budget in self.ledger["budgets"].items()
             ]
+            lines.append(f"ledger's {head_as_text(self.ledger.get('head'))}; note it elsewhere")
         return "\n".join(lines)
 
 

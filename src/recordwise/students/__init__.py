@@ -2,6 +2,7 @@
 
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import FromCounts, reads_counts
+from recordwise.students.held import Held
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
@@ -11,6 +12,7 @@ from recordwise.students.teach import class_probabilities, learn, teach, try_stu
 __all__ = [
     "Asked",
     "FromCounts",
+    "Held",
     "Learnt",
     "Linear",
     "Mlp",

@@ -12,11 +12,12 @@ from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
 from recordwise.settings import Settings
 from recordwise.students.from_counts import FromCounts
+from recordwise.students.held import Held
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
 
-COUNTS = "counts"
-_BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp}
+COUNTS, HELD = "counts", "held"
+_BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp, HELD: Held}
 VECTORS, SAMPLES = "vectors", "samples"  # what a student learns from
 
 
@@ -26,7 +27,7 @@ class StudentSettings(Settings):
 
     Attributes:
       model: As `student_from` takes it.
-      input: "vectors" (what the encoder makes) or "samples" (the raw pool).
+      input: "vectors" (what the encoder makes) or "samples" (the raw pool: what "held" learns from unless told).
     """
 
     of: ClassVar[str] = "student"
@@ -45,17 +46,23 @@ class StudentSettings(Settings):
         if isinstance(spec, cls):
             return spec
         if not isinstance(spec, Mapping):
-            return cls(spec)
+            return cls(spec, input=_own_input(spec))
         held = {name: value for name, value in spec.items() if name != "input"}
         model = held.pop("model") if set(held) == {"model"} else held or COUNTS
-        return cls(model, input=spec.get("input", VECTORS))
+        return cls(model, input=spec.get("input", _own_input(model)))
+
+
+def _own_input(model: Any) -> str:
+    """What a student learns from where nobody says."""
+    name = model.get("name") if isinstance(model, Mapping) else model
+    return SAMPLES if isinstance(model, Held) or (isinstance(name, str) and name == HELD) else VECTORS
 
 
 def student_from(spec: Any, *, seed: int) -> Any:
     """A student, not yet fitted.
 
     Args:
-      spec: A name ("counts", "linear", "mlp"), a name with settings such as {"name": "mlp", "hidden": [64]}, a
+      spec: A name ("counts", "linear", "mlp", "held"), a name with settings such as {"name": "mlp", "hidden": [64]}, a
         scikit-learn classifier, which is copied, or a PyTorch module that gives logits.
       seed: Of students that are randomized and whose settings name no other.
     """
@@ -71,6 +78,8 @@ def student_from(spec: Any, *, seed: int) -> Any:
         if "seed" in known:
             settings.setdefault("seed", seed)
         return _BY_NAME[name](**settings)
+    if isinstance(spec, FromCounts):
+        return clone(spec)
     if (
         not isinstance(spec, type)
         and hasattr(spec, "fit")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ TILTS = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
+class CountTable:
     """One released table, the pool samples behind its rows, and what is expected of them.
 
     Attributes:
@@ -59,14 +60,17 @@ class Table:
         fit, by_residual, by_variance = self.law.log_likelihood(self.cells - expected, expected * growth + WHOLE)
         return fit.sum(axis=1), self.rates[:, None] * (by_variance * growth - by_residual)
 
-    def believed(self, shares: Doubles) -> Doubles:
-        """(s, C) class shares between the student's and the released ones, each weighed by its variance."""
+    def trust(self, shares: Doubles) -> Doubles:
+        """(s, C) how far the released shares are to be followed from these, each weighed by its variance."""
         own = np.maximum(shares * (1 - shares), 1e-4) / (1 + STRENGTH)
         seen = (self.law.variance + self.rates[:, None] * np.maximum(shares, 0.01)) / self.rates[:, None] ** 2
-        weight = self.counted[:, None] * own / (own + seen)
-        return project(shares + weight * (self.cells / self.rates[:, None] - shares))
+        return np.asarray(self.counted[:, None] * own / (own + seen))
 
-    def of_samples(self, kept: Ints) -> Table:
+    def believed(self, shares: Doubles) -> Doubles:
+        """(s, C) class shares between the student's and the released ones."""
+        return project(shares + self.trust(shares) * (self.cells / self.rates[:, None] - shares))
+
+    def of_samples(self, kept: Ints) -> CountTable:
         """The same table over some of the pool's samples; a query that loses all of them no longer counts."""
         some = self.mean[:, kept]
         part = np.asarray(some.sum(axis=1), dtype=np.float64).ravel()
@@ -83,7 +87,7 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
     )
 
 
-def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
+def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]:
     """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
     probabilities = softmax(logits)
     total, by_probability = 0.0, np.zeros_like(probabilities)
@@ -97,7 +101,7 @@ def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
     return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
 
 
-def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doubles:
+def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:
     """The log-likelihoods of all counted rows of all tables, one after the other."""
     found = []
     for table in tables:
@@ -106,14 +110,23 @@ def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doub
     return np.concatenate(found)
 
 
-def tilted(probabilities: Singles, tables: Sequence[Table]) -> Singles:
+def tilted(probabilities: Singles, tables: Sequence[CountTable]) -> Singles:
     """The probabilities, moved within each query until their means are the class shares that are believed of it."""
     wanted = [table.believed((table.mean @ probabilities).astype(np.float64)) for table in tables]
-    moved = probabilities
+    return moved_to(probabilities, [table.mean for table in tables], wanted)
+
+
+def moved_to(probabilities: NDArray[Any], means: Sequence[csr_array], wanted: Sequence[Doubles]) -> Singles:
+    """The probabilities, times one factor for each query and class, until their (s, C) means are the wanted shares.
+
+    Args:
+      means: As from `mean_over`, one for each partition of the samples.
+    """
+    moved = probabilities.astype(np.float32)
+    members = [(mean.T > 0).astype(np.float32) for mean in means]
     for _ in range(TILTS):
-        for table, target in zip(tables, wanted, strict=True):
-            ratio = (target + 1e-3) / ((table.mean @ moved).astype(np.float64) + 1e-3)
-            member = (table.mean.T > 0).astype(np.float32)
+        for mean, member, target in zip(means, members, wanted, strict=True):
+            ratio = (target + 1e-3) / ((mean @ moved).astype(np.float64) + 1e-3)
             factor = member @ ratio.astype(np.float32)
             moved = moved * np.where(factor > 0, factor, 1.0)
             moved = moved / moved.sum(axis=1, keepdims=True)

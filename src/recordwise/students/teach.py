@@ -21,6 +21,7 @@ from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import FromCounts
+from recordwise.students.held import Held
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
 from recordwise.students.spec import student_from
@@ -80,6 +81,8 @@ def learn(student: FromCounts, pool: Samples, material: Samples, asked: Sequence
       pool: The pool's vectors.
       material: What a student learns from: the same vectors, or the samples.
     """
+    if isinstance(student, Held):
+        return student.learn(material, asked, pool)
     learnt = learn_from_counts(
         material if student.teaches is None else pool,
         asked,

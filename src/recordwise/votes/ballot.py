@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -13,6 +15,8 @@ from recordwise.arrays import (
 )
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import Neighbours, one_of
+
+PIECE = 1 << 16  # records counted or compared at a time: beyond the votes themselves, memory does not grow with them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +99,7 @@ class Votes:
                 raise InvalidInput(f"{name} must have shape ({len(self.queries)}, {width}), got {rows.shape}")
             if rows.size and not (rows.min() >= NOBODY and rows.max() < bound):
                 raise InvalidInput(f"{name} must lie in [0, {bound}), or be {NOBODY} for none")
-            ordered = np.sort(rows, axis=1)
-            if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any():
+            if any(map(_repeats, _pieces(rows))):
                 raise InvalidInput(
                     f"{name} of one record must differ: a second vote for one cell breaks the sensitivity"
                 )
@@ -113,17 +116,41 @@ class Votes:
     def cells(self) -> NDArray[np.int32]:
         """(n, k·r) flat cell indices query·C + class, NOBODY where there is no vote. Private."""
         flat = self.queries[:, :, None] * self.ballot.num_classes + self.labels[:, None, :]
-        present = (self.queries != NOBODY)[:, :, None] & (self.labels != NOBODY)[:, None, :]
-        return np.where(present, flat, NOBODY).reshape(len(self), self.ballot.cells_per_record).astype(np.int32)
+        flat[(self.queries == NOBODY)[:, :, None] | (self.labels == NOBODY)[:, None, :]] = NOBODY
+        return flat.reshape(len(self), self.ballot.cells_per_record).astype(np.int32, copy=False)
 
     def counts(self) -> NDArray[np.int64]:
         """(s, C) exact tally of these votes. Private."""
-        cells = self.cells().ravel()
-        counts = np.bincount(cells[cells != NOBODY], minlength=self.ballot.num_cells)
+        counts = np.zeros(self.ballot.num_cells, dtype=np.int64)
+        for piece in self.pieces(PIECE):
+            cells = piece.cells().ravel()
+            counts += np.bincount(cells[cells != NOBODY], minlength=len(counts))
         return counts.reshape(self.ballot.num_queries, self.ballot.num_classes)
+
+    def pieces(self, size: int) -> Iterator[Votes]:
+        """These votes, so many records at a time, in their order. Nothing is copied."""
+        for queries, labels in zip(_pieces(self.queries, size), _pieces(self.labels, size), strict=True):
+            yield Votes(self.ballot, queries, labels)
+
+    def parts(self, count: int) -> Iterator[Votes]:
+        """These votes, in their order, in so many parts of equal size but for one record. Nothing is copied."""
+        share, more = divmod(len(self), count)
+        ends = [(number + 1) * share + min(number + 1, more) for number in range(count)]
+        for start, end in pairwise([0, *ends]):
+            yield Votes(self.ballot, self.queries[start:end], self.labels[start:end])
 
     def __repr__(self) -> str:
         return f"Votes({len(self):,} records, {self.ballot})"
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput("votes are private and must not be pickled, logged or written to disk")
+
+
+def _pieces(rows: NDArray[np.int32], size: int = PIECE) -> Iterator[NDArray[np.int32]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _repeats(rows: NDArray[np.int32]) -> bool:
+    """Whether some row holds one number twice, NOBODY aside."""
+    ordered = np.sort(rows, axis=1) if rows.shape[1] > 1 else rows
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any())

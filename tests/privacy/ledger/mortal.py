@@ -24,6 +24,7 @@ EPSILON = "1/10"
 
 def use_ledger(order: dict[str, object], key: str, out: int) -> None:
     """Open everything from scratch, release, and show the release: what a run does."""
+    os.environ["RECORDWISE_KEYS"] = str(order["owner"])
 
     def produce() -> bytes:
         with Path(str(order["produced"])).open("a") as file:  # counts how often somebody looked at the records

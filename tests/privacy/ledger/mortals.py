@@ -51,6 +51,7 @@ class Mortals:
         produced = self._folder / f"produced-{self._orders}"
         produced.touch()
         order |= {"place": place, "keys": keys, "budget": budget, "produced": str(produced)}
+        order["owner"] = os.environ["RECORDWISE_KEYS"]
         print(json.dumps(order), file=self._program.stdin, flush=True)
         told = json.loads(self._program.stdout.readline())
         outcomes = [Outcome(bytes.fromhex(one["shown"]), one["end"], one["killed"]) for one in told]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
+import pytest
 from mortals import Mortals, Outcome
 
 from recordwise.privacy.ledger import Ledger
@@ -30,17 +33,30 @@ def broken_promises(place: str, outcome: Outcome, mortals: Mortals) -> list[str]
         wrong.append("a second release for one charge")
     if outcome.shown and successor.shown != outcome.shown:
         wrong.append("another release under the same key")
+    ledger.verify()
     if [(entry.key, entry.spent) for entry in ledger.history("study")] != [("round-1", COST)]:
         wrong.append("not charged exactly once")
     return wrong
 
 
-def test_a_process_killed_at_any_step_breaks_no_promise(new_place: Callable[[], str], mortals: Mortals) -> None:
+@pytest.fixture
+def new_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes whatever comes next the first thing its owner does: there is no key, and nothing was seen."""
+    numbers = itertools.count()
+    return lambda: monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / f"owner-{next(numbers)}"))
+
+
+@pytest.mark.timeout(1200)  # two hundred deaths, and as many successors, on a machine that may be busy
+def test_a_process_killed_at_any_step_breaks_no_promise(
+    new_place: Callable[[], str], mortals: Mortals, new_owner: Callable[[], None]
+) -> None:
+    new_owner()
     (unharmed,), _ = mortals.use(new_place(), "round-1", budget="1/10")
     assert unharmed.released
     assert unharmed.steps > 40  # creations, writes, syncs, messages; if fewer, the killer does not see them
     for step in range(1, unharmed.steps + 1):
         place = new_place()
+        new_owner()
         (outcome,), _ = mortals.use(place, "round-1", budget="1/10", die_at=step)
         assert outcome.killed, f"step {step} of {unharmed.steps}: {outcome.end}"
         assert not outcome.shown  # showing the release is the last step
@@ -62,7 +78,7 @@ def test_a_release_shown_before_its_commit_is_caught(new_place: Callable[[], str
     twin = {"twin": "shows before the commit", "budget": "1/10"}
     (unharmed,), _ = mortals.use(new_place(), "round-1", **twin)  # type: ignore[arg-type]
     caught = set()
-    for step in range(unharmed.steps - 12, unharmed.steps + 1):
+    for step in range(unharmed.steps - 40, unharmed.steps + 1):
         place = new_place()
         (outcome,), _ = mortals.use(place, "round-1", die_at=step, **twin)  # type: ignore[arg-type]
         caught.update(broken_promises(place, outcome, mortals))

@@ -280,7 +280,7 @@ def test_a_ledger_of_a_newer_program_is_refused(place: str) -> None:
         ({"payload": b"forged"}, "the release 'round-1' cannot be read: its digest is another", "payload"),
         ({"payload": b"forged"}, "the release 'round-1' cannot be read: its digest is another", "release again"),
         ({"event": '{"event": "Pure"}'}, "the event of 'round-1' cannot be read", "history"),
-        ({"event": "{"}, "the event of 'round-1' cannot be read", "release another"),
+        ({"event": "{"}, "the event of 'round-1' cannot be read", "left"),
         ({"guarantee": '{"epsilon": "0"}'}, "the guarantee of 'round-1' cannot be read", "history"),
         ({"spent": "much"}, "the charge for 'round-1' cannot be read", "history"),
     ],
@@ -295,7 +295,7 @@ def test_damage_is_named(place: str, damage: dict[str, object], message: str, re
         "payload": lambda: ledger.payload("study", "round-1"),
         "history": lambda: ledger.history("study"),
         "release again": lambda: pay(ledger, "round-1"),
-        "release another": lambda: pay(ledger, "round-2"),
+        "left": lambda: ledger.left("study"),
     }
     with pytest.raises(LedgerFault, match=f"the ledger is damaged: {message}"):
         reads[read]()
@@ -315,7 +315,7 @@ def test_opening_for_reading_creates_nothing(place: str) -> None:
 
 
 def test_the_package_shows_its_names() -> None:
-    assert set(public_names) == {"Budget", "Entry", "Ledger"}
+    assert set(public_names) == {"Budget", "Entry", "Ledger", "forget"}
 
 
 def test_a_ledger_prints_its_place_without_a_password(place: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import shutil
 import sqlite3
 from collections.abc import Callable
 from fractions import Fraction
@@ -49,7 +51,7 @@ def test_opening_again_writes_nothing(tmp_path: Path) -> None:
 def test_a_commit_on_disk_survives_a_loss_of_power(tmp_path: Path) -> None:
     # What makes it so is SQLite's promise for these settings (sqlite.org/pragma.html#pragma_synchronous).
     store = Store(tmp_path / "ledger.sqlite", wait=1)
-    store.prepare(create=True)
+    store.prepare(create=True, begin=lambda connection, held: None)
     with store.writing() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3  # EXTRA
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
@@ -163,3 +165,25 @@ def test_errors_of_another_database_pass_through_a_release(tmp_path: Path) -> No
 
     with pytest.raises(sa.exc.OperationalError, match="no such table: records"):
         ledger.release("study", "round-1", Pure(TENTH), Guarantee(epsilon=TENTH), produce)
+
+
+def test_a_ledger_behind_a_symbolic_link_recovers(tmp_path: Path) -> None:
+    """A journal lies beside the file that a link leads to, not beside the link."""
+    original, copy = tmp_path / "original.sqlite", tmp_path / "elsewhere" / "copy.sqlite"
+    ledger = Ledger.open(original)
+    ledger.open_budget("study", epsilon=1)
+    ledger.release("study", "round-1", Pure(TENTH), Guarantee(epsilon=TENTH), lambda: b"tally")
+    copy.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(original, isolation_level=None)) as writer:
+        writer.execute("PRAGMA cache_size = 1")  # so that it writes to the file before it commits
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE recordwise_releases SET note = 'half', payload = zeroblob(1000000)")
+        for end in ("", "-journal"):
+            shutil.copy(f"{original}{end}", f"{copy}{end}")
+        writer.execute("ROLLBACK")
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(copy)
+    with pytest.raises(LedgerFault, match="a writer was killed while it committed"):
+        Ledger.open(link, read_only=True)
+    assert [entry.note for entry in Ledger.open(link).history("study")] == [""]
+    assert Ledger.open(link, read_only=True).payload("study", "round-1") == b"tally"

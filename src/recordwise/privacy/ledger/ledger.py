@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -10,13 +11,19 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, OutOfRegime
+from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, OutOfRegime
 from recordwise.privacy.accountant import total_epsilon
+from recordwise.privacy.chain import Head
 from recordwise.privacy.events import Event
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, rounded_down, rounded_up
-from recordwise.privacy.ledger import rows
+from recordwise.privacy.ledger import links, rows
 from recordwise.privacy.ledger.entries import Budget, Entry, check_name
-from recordwise.privacy.ledger.store import Store, budgets, insert_if_missing, releases
+from recordwise.privacy.ledger.links import Checked, Kind
+from recordwise.privacy.ledger.place import Place
+from recordwise.privacy.ledger.store import VERSION, Store, budgets, insert_budget, releases
+from recordwise.privacy.owner import Owner
+
+log = logging.getLogger("recordwise.ledger")
 
 
 class Ledger:
@@ -29,11 +36,13 @@ class Ledger:
         committed: a crash at any point loses neither and shows neither without the other;
       - a key is charged once: asked for again, it gives the same bytes and changes nothing;
       - of several processes that race for the last of a budget exactly one wins; the others are refused;
-      - reading changes nothing.
+      - reading changes nothing;
+      - nothing is charged to a ledger that was altered: entries that were changed, taken out, put in or moved are
+        noticed (`links` says by whom), and so is an older copy, or a new ledger where a charged one lay.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, owner: Owner) -> None:
+        self._store, self._owner = store, owner
 
     @classmethod
     def open(cls, place: str | Path, *, read_only: bool = False, create: bool = True, wait: float = 60.0) -> Ledger:
@@ -46,12 +55,29 @@ class Ledger:
         """
         if not wait > 0:
             raise InvalidInput(f"wait must be > 0 seconds, got {wait!r}")
-        store = Store(place, wait=wait)
+        ledger = cls(Store(place, wait=wait), Owner.here())
         if read_only:
-            store.check()
+            ledger._store.check()
         else:
-            store.prepare(create=create)
-        return cls(store)
+            ledger._begin(create)
+            ledger._refuse_altered(ledger.verify(payloads=False))
+        return ledger
+
+    def _begin(self, create: bool) -> None:
+        """Create the ledger where it may be, or give one of an older version its chain."""
+        store = self._store
+        seen = self._owner.seen_at(store.place.remembered)
+        gone = f"ledger {store.name} was charged, and had {seen.head.count if seen else 0:,} entries: "
+        cure = "put it back, or, if nothing that it paid for was published, recordwise ledger forget it"
+
+        def begin(connection: Connection, held: int | None) -> None:
+            if seen is not None:
+                raise LedgerFault(f"{gone}{'it is gone' if held is None else 'its chain is gone'}; {cure}")
+            links.begin(connection, self._owner, adopt=held is not None)
+
+        if seen is not None and store.file and not store.file.exists():
+            raise LedgerFault(f"{gone}it is gone; {cure}")
+        store.prepare(create=create, begin=begin)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.name!r})"
@@ -77,7 +103,8 @@ class Ledger:
         )
         with self._store.writing() as connection:
             # Of two processes that open it at once the second waits here, and then finds the first one's row.
-            connection.execute(insert_if_missing(connection, budgets, rows.of_budget(asked)))
+            if insert_budget(connection, rows.of_budget(asked)):
+                links.append(connection, self._owner, Kind.BUDGET, budget=name)
             held = self._budget(connection, name)
         for term in ("epsilon", "delta", "neighbours", "unit", "trust"):
             ours, theirs = getattr(held, term), getattr(asked, term)
@@ -113,6 +140,7 @@ class Ledger:
         check_name(key=key)
         with self._store.writing() as connection:
             terms = self._budget(connection, budget, lock=True)
+            self._refuse_altered(self._checked(connection))
             held = connection.execute(sa.select(releases).where(_named(budget, key))).mappings().one_or_none()
             if held is not None:
                 if (rows.event(held), rows.guarantee(held)) != (event, guarantee):
@@ -121,12 +149,15 @@ class Ledger:
             terms.admit(key, guarantee)
             _check_promise(key, event, guarantee)
             spent = _afford(terms, key, self._events(connection, budget), event)
-            payload = produce()
+            with self._store.awake(connection):
+                payload = produce()
             if not isinstance(payload, bytes):
                 raise InvalidInput(f"{key!r} must be produced as bytes, got {type(payload).__name__}")
             row = rows.of_release(budget, key, event, guarantee, spent, payload, note)
             connection.execute(releases.insert().values(row))
-        return payload  # here, and not before, the transaction is committed
+            ledger, head = links.append(connection, self._owner, Kind.RELEASE, budget=budget, key=key)
+        self._note(ledger, head)  # here, and not before, the transaction is committed
+        return payload
 
     def refuse_unpayable(self, budget: str, events: Mapping[str, Event], name: str) -> None:
         """Refuse releases that the budget could not pay for now, all of them together; changes nothing.
@@ -140,6 +171,44 @@ class Ledger:
             chosen = sa.select(releases.c.key, releases.c.event).where(releases.c.budget == budget)
             held = {row["key"]: rows.event(row) for row in connection.execute(chosen).mappings()}
         _afford(terms, name, list(held.values()), *(event for key, event in events.items() if key not in held))
+
+    def verify(self, *heads: str, payloads: bool = True) -> Checked:
+        """What the chain of entries says, if it holds; else a fault that names the first entry that was altered.
+
+        Args:
+          heads: Noted elsewhere before, in full or by their first digits: each must still be in the chain.
+          payloads: Compare every released byte with its digest, too.
+        """
+        with self._store.reading() as connection:
+            if (self._store.version_of(connection) or 0) < VERSION:
+                raise LedgerFault(
+                    f"ledger {self._store.name} was written by an older Recordwise and has no chain of entries yet: it "
+                    "gets one when it is next opened for writing (recordwise ledger open)"
+                )
+            found = links.check(connection, self._owner)
+            if payloads:
+                for row in connection.execute(sa.select(releases.c.key, releases.c.digest, releases.c.payload)):
+                    rows.payload(row._mapping)
+        for head in heads:
+            found.refuse_missing(head)
+        found.refuse_older(self._owner.seen(found.ledger))
+        return found
+
+    def head(self) -> Head | None:
+        """The end of the chain, as it stands there; to be noted elsewhere. None for a ledger without one."""
+        with self._store.reading() as connection:
+            if (self._store.version_of(connection) or 0) < VERSION:
+                return None
+            return links.stated(connection)
+
+    def sign(self, head: str) -> Head:
+        """Take responsibility for the ledger as it stands: for one whose key is lost, or an older copy, if it is all
+        there is. The chain must hold and end in `head`; it says from then on that it was signed anew.
+        """
+        with self._store.writing() as connection:
+            ledger, signed = links.sign_anew(connection, self._owner, head)
+        self._owner.note(ledger, self._store.place.remembered, signed, anew=True)
+        return signed
 
     def budgets(self) -> list[Budget]:
         """All budgets, in the order of their names."""
@@ -191,6 +260,32 @@ class Ledger:
             raise InvalidInput(f"budget {budget!r} holds no release {key!r}")
         return rows.payload(row)
 
+    def _checked(self, connection: Connection) -> Checked:
+        """The chain as it stands, in a transaction that is going to add to it."""
+        # Nobody adds to the chain while it is read. Going back frees the others, for whom making a release may be long.
+        apart = connection.begin_nested()
+        links.hold(connection)
+        found = links.check(connection, self._owner)
+        apart.rollback()
+        return found
+
+    def _refuse_altered(self, found: Checked) -> None:
+        found.refuse_unsigned(self._owner)
+        found.refuse_older(self._owner.seen(found.ledger))
+        here = self._owner.seen_at(self._store.place.remembered)
+        if here is not None and here.account != found.ledger:
+            raise LedgerFault(
+                f"ledger {self._store.name} is not the one that was charged there before ({here.head.count} entries): "
+                "put that one back, or, if nothing that it paid for was published, recordwise ledger forget it"
+            )
+
+    def _note(self, ledger: str, head: Head) -> None:
+        """Remember the head apart from the ledger. The release is paid for: what fails now is made up for next time."""
+        try:
+            self._owner.note(ledger, self._store.place.remembered, head)
+        except (OSError, LedgerFault) as error:
+            log.warning("the ledger's head could not be noted: %s", error)
+
     def _budget(self, connection: Connection, name: str, *, lock: bool = False) -> Budget:
         chosen = sa.select(budgets).where(budgets.c.name == name)
         # SQLite's writers take turns from the start of their transactions; PostgreSQL's do at this row.
@@ -204,6 +299,11 @@ class Ledger:
     def _events(self, connection: Connection, budget: str) -> list[Event]:
         chosen = sa.select(releases.c.key, releases.c.event).where(releases.c.budget == budget)
         return [rows.event(row) for row in connection.execute(chosen).mappings()]
+
+
+def forget(place: str | Path) -> bool:
+    """Let another ledger take the place of one that was charged and is gone; whether one was remembered there."""
+    return Owner.here().forget(Place.of(place).remembered)
 
 
 def _check_promise(key: str, event: Event, guarantee: Guarantee) -> None:

@@ -1,21 +1,31 @@
-"""Where a ledger is kept: a SQLite file, or a PostgreSQL database by URL. Everything that differs is in this file."""
+"""How a ledger is kept: a SQLite file, or a PostgreSQL database. Everything that differs is in this file."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
+from sqlalchemy.engine import Connection, Engine, ExceptionContext
 
-from recordwise.errors import InvalidInput, LedgerFault, MissingExtra
+from recordwise.errors import LedgerFault, MissingExtra
+from recordwise.privacy.ledger.place import Place
 
-VERSION = 1  # of the tables below
+VERSION = 2  # of the tables below; version 1 had no chain
 CREATION = 72_657_764  # the number under which PostgreSQL lets one program at a time create them
+
+# Seconds. A server ends a transaction whose client says nothing for IDLE, and frees its locks; while a release is
+# produced, however long that takes, a thread says something every BEAT. A client that is stopped, asleep or cut off
+# stops saying it. GRACE is what one statement may take beyond waiting for a lock.
+IDLE, BEAT, GRACE = 120.0, 20.0, 60.0
+CONNECT = 10
+# So are dead connections found, from either side, within a minute and a half.
+KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 6}
 
 _metadata = sa.MetaData()
 
@@ -49,11 +59,35 @@ releases = sa.Table(
     sa.UniqueConstraint("budget", "key"),
 )
 
+# One link for every row above, in the order in which they were written, and for what happened to the ledger itself.
+chain = sa.Table(
+    "recordwise_chain",
+    _metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("budget", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("head", sa.Text, nullable=False),
+)
 
-def insert_if_missing(connection: Connection, table: sa.Table, row: Mapping[str, object]) -> sa.Executable:
+# One row: the chain's end, signed. Writers take turns at it.
+seals = sa.Table(
+    "recordwise_seal",
+    _metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("head", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("tag", sa.Text, nullable=False),
+)
+
+
+def insert_budget(connection: Connection, row: Mapping[str, object]) -> bool:
+    """Write a budget unless there is one of its name; whether it was written."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement: sa.Executable = insert(table).values(**row).on_conflict_do_nothing()
-    return statement
+    statement = insert(budgets).values(**row).on_conflict_do_nothing().returning(budgets.c.name)
+    return connection.execute(statement).first() is not None
 
 
 class Access(NamedTuple):
@@ -77,19 +111,14 @@ class Store:
       - writers take turns: a writing transaction sees all that was committed before it began its work;
       - what `writing` has committed survives a crash of the program, of the machine, and a loss of power;
       - `reading` changes nothing, not even the file's bytes;
+      - nothing waits for ever: not for a server, for a lock, or for a client that vanished with one;
       - a fault of the database is a `LedgerFault` of one line, without the password.
     """
 
     def __init__(self, place: str | Path, *, wait: float) -> None:
-        url = _url(place)
-        if url.drivername == "sqlite":
-            self.name = str(url.database)
-            self.file: Path | None = Path(self.name).absolute()
-            self._reader, self._writer = _sqlite(self.file, wait)
-        else:
-            self.name = url.render_as_string(hide_password=True)
-            self.file = None
-            self._reader, self._writer = _postgresql(url, wait)
+        self.place = Place.of(place)
+        self.name, self.file = self.place.name, self.place.file
+        self._reader, self._writer = _sqlite(self.file, wait) if self.file else _postgresql(self.place, wait)
         for engine in {self._reader.engine, self._writer.engine}:
             sa.event.listen(engine, "handle_error", self._fault)
 
@@ -101,8 +130,36 @@ class Store:
     def writing(self) -> AbstractContextManager[Connection]:
         return self._writer.transaction()
 
-    def prepare(self, *, create: bool) -> None:
-        """Create the tables where there are none and they may be; roll back what a killed writer left half-written."""
+    @contextmanager
+    def awake(self, connection: Connection) -> Iterator[None]:
+        """Keep a transaction from looking idle while its holder works on something else than the database."""
+        if self.file:
+            yield
+            return
+        done = threading.Event()
+        driver: Any = connection.connection.driver_connection
+
+        def beat() -> None:
+            while not done.wait(BEAT):
+                try:
+                    driver.execute("SELECT 1")
+                except Exception:  # the connection is lost, as its holder will find out
+                    return
+
+        thread = threading.Thread(target=beat, name="recordwise-ledger", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def prepare(self, *, create: bool, begin: Callable[[Connection, int | None], object]) -> None:
+        """Create the tables where there are none and they may be; roll back what a killed writer left half-written.
+
+        Args:
+          begin: Called with the version that was there, in the transaction that makes it the newest.
+        """
         if self.file:
             try:
                 if create and not self.file.exists():
@@ -112,12 +169,17 @@ class Store:
             if self._journal().exists():
                 with self.writing():  # SQLite does it on the way; a reader may not
                     pass
-        if create and self.version() is None:
+        held = self.version()
+        if (create and held is None) or (held is not None and held < VERSION):
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":  # where "create if missing" is not atomic
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({CREATION})")
-                _metadata.create_all(connection)
-                connection.execute(insert_if_missing(connection, schema, {"version": VERSION}))
+                held = self.version_of(connection)  # somebody else may have done it meanwhile
+                if held is None or held < VERSION:
+                    _metadata.create_all(connection)
+                    connection.execute(schema.delete())
+                    connection.execute(schema.insert().values(version=VERSION))
+                    begin(connection, held)
         self.check()
 
     def check(self) -> None:
@@ -132,37 +194,24 @@ class Store:
 
     def version(self) -> int | None:
         with self.reading() as connection:
-            if not sa.inspect(connection).has_table(schema.name):
-                return None
-            version: int | None = connection.scalar(sa.select(sa.func.max(schema.c.version)))
-            return version
+            return self.version_of(connection)
+
+    def version_of(self, connection: Connection) -> int | None:
+        if not sa.inspect(connection).has_table(schema.name):
+            return None
+        version: int | None = connection.scalar(sa.select(sa.func.max(schema.c.version)))
+        return version
 
     def _journal(self) -> Path:
         return Path(f"{self.file}-journal")
 
     def _fault(self, context: ExceptionContext) -> NoReturn:
-        reason = str(context.original_exception).strip().split("\n")[0]
+        original = context.original_exception
+        original.args = tuple(self.place.scrubbed(part) if isinstance(part, str) else part for part in original.args)
+        reason = (str(original).strip().split("\n") or [""])[0]
         if self.file and "readonly" in reason and self._journal().exists():
             reason = "a writer was killed while it committed; open the ledger for writing once to finish its work"
-        raise LedgerFault(f"ledger {self.name}: {reason}") from context.original_exception
-
-
-def _url(place: str | Path) -> URL:
-    if isinstance(place, Path) or "://" not in place:
-        if str(place) in ("", ":memory:"):
-            raise InvalidInput(
-                f"a ledger must be a file or a PostgreSQL URL, so that it outlives the program, got {place!r}"
-            )
-        return URL.create("sqlite", database=str(place))
-    try:
-        url = make_url(place)
-    except (sa.exc.ArgumentError, ValueError) as error:
-        raise InvalidInput("a ledger's URL must read like postgresql://user@host/database") from error
-    if url.get_backend_name() == "sqlite":
-        return _url(url.database or "")
-    if url.get_backend_name() not in ("postgresql", "postgres"):
-        raise InvalidInput(f"a ledger is kept in SQLite or PostgreSQL, got {url.drivername!r}")
-    return url.set(drivername="postgresql+psycopg")
+        raise LedgerFault(f"ledger {self.name}: {reason}") from original
 
 
 def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
@@ -180,21 +229,30 @@ def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
     return Access(engine("ro"), ("BEGIN",)), Access(engine("rw"), ("BEGIN IMMEDIATE",))
 
 
-def _postgresql(url: URL, wait: float) -> tuple[Access, Access]:
+def _postgresql(place: Place, wait: float) -> tuple[Access, Access]:
+    assert place.url is not None
+    asked: dict[str, object] = {
+        "connect_timeout": CONNECT,
+        **KEEPALIVE,
+        "tcp_user_timeout": round(1000 * (KEEPALIVE["keepalives_idle"] + GRACE)),
+    }
+    told = {name: value for name, value in asked.items() if name not in place.url.query}
     try:
         engine = sa.create_engine(
-            url,
+            place.url.set(drivername="postgresql+psycopg"),
             poolclass=sa.NullPool,
             isolation_level="READ COMMITTED",  # an older snapshot would miss what the budget's last holder charged
-            connect_args={} if "connect_timeout" in url.query else {"connect_timeout": 10},
+            connect_args=told | place.secrets,
         )
     except ModuleNotFoundError as error:
         raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'recordwise[postgres]'") from error
-    return Access(engine, ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)), Access(
-        engine,
-        (
-            f"SET LOCAL lock_timeout = {round(wait * 1000)}",
-            # A server may be set to confirm commits that are not yet on disk.
-            "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
-        ),
+    limits = (
+        f"SET LOCAL lock_timeout = {round(1000 * wait)}; SET LOCAL statement_timeout = {round(1000 * (wait + GRACE))}; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {round(1000 * IDLE)}; "
+        # The server, too, looks whether the other side is alive; on a socket of this machine it need not.
+        + "; ".join(f"SET LOCAL tcp_{name} = {value}" for name, value in KEEPALIVE.items())
     )
+    # A server may be set to confirm commits that are not yet on disk.
+    on_disk = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+    snapshot = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    return Access(engine, (f"{snapshot}; {limits}",)), Access(engine, (f"{limits}; {on_disk}",))

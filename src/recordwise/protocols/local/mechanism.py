@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
 
 VALUES = 1 << 22  # cells randomized or decoded at a time: memory stays bounded whatever n is
-ROWS = 1 << 17  # messages decoded at a time
+ROWS, MOST_BYTES = 1 << 17, 1 << 26  # messages decoded at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +166,22 @@ class LocalMechanism(Protocol[Answers]):
     def client(self, votes: Votes, noise: Noise) -> Answers:
         self.check_ballot(votes)
         bodies = np.empty((len(votes), self.message_size), dtype=np.uint8)
-        for part in _parts(len(votes), max(1, min(ROWS, VALUES // (8 * self.message_size)))):
-            some = Votes(self.ballot, votes.queries[part], votes.labels[part])
-            bodies[part] = self.randomize(some, noise)
+        start = 0
+        for some in votes.pieces(self._at_once):
+            bodies[start : start + len(some)] = self.randomize(some, noise)
+            start += len(some)
         return Answers(bodies, private=noise.private)
+
+    def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Answers]:
+        """The same messages, in the same order, a bounded number at a time: nobody need hold them all."""
+        for part in votes.parts(parties):
+            for some in part.pieces(self._at_once):
+                yield self.client(some, noise)
+
+    @property
+    def _at_once(self) -> int:
+        """Records that are randomized at a time."""
+        return max(1, min(ROWS, VALUES // (8 * self.message_size)))
 
     def server(self, messages: Iterable[Answers], noise: Noise, *, engine: Engine = Engine.AUTO) -> Tally:
         """The tally; `noise` draws nothing here, but a replayable one marks the release as not private."""
@@ -184,7 +196,7 @@ class LocalMechanism(Protocol[Answers]):
             count += len(answers)
             waiting.append(answers.bodies)
             rows += len(answers)
-            if rows >= ROWS:
+            if rows >= min(ROWS, MOST_BYTES // self.message_size):
                 total += self._decode(np.concatenate(waiting), engine)
                 waiting, rows = [], 0
         if not count:

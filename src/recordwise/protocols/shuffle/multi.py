@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
 
 MESSAGE_BYTES = 4
+AT_ONCE = 1 << 18  # messages made at a time
 MOST_MESSAGES = 100.0  # per sender: "auto" floods the shuffler no further than this
 
 
@@ -43,7 +44,7 @@ class Increments:
 
     Attributes:
       codes: (messages,) codes.
-      senders: How many records' senders they come from.
+      senders: How many records' senders they come from; 0 for a piece of messages whose senders another one counts.
     """
 
     codes: NDArray[np.uint32]
@@ -153,36 +154,56 @@ class ShuffleMulti(Shuffled[Increments]):
         taking_part = len(votes) if senders is None else senders
         if not taking_part:
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
-        positives, negatives = self._numbers(votes.counts().ravel(), taking_part, noise)
-        cells = np.arange(self.ballot.num_cells, dtype=np.uint32)
-        codes = np.concatenate([np.repeat(2 * cells, positives), np.repeat(2 * cells + 1, negatives)])
-        return Increments(codes, taking_part, noise.private)
+        every = list(self._messages(votes, taking_part, noise))
+        return Increments(np.concatenate([part.codes for part in every]), taking_part, noise.private)
 
     def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Increments]:
-        """Fewer records than senders leave some senders without one; more records share senders."""
-        if senders is None:
-            yield from super().clients(votes, noise, parties=parties)
-        else:
-            yield self.client(votes, noise, senders=senders)
+        """The same messages, a bounded number at a time: nobody need hold them all.
+
+        Fewer records than senders leave some senders without one; more records share senders.
+        """
+        self.check_ballot(votes)
+        for part in votes.parts(parties) if senders is None else [votes]:
+            taking_part = len(part) if senders is None else senders
+            if taking_part:
+                yield from self._messages(part, taking_part, noise)
+
+    def _messages(self, votes: Votes, senders: int, noise: Noise) -> Iterator[Increments]:
+        """Messages in pieces; the first one tells how many senders all of them come from."""
+        positives, negatives = self._numbers(votes.counts().ravel(), senders, noise)
+        cells = np.arange(self.ballot.num_cells, dtype=np.uint32)
+        codes, ends = np.concatenate([2 * cells, 2 * cells + 1]), np.cumsum(np.concatenate([positives, negatives]))
+        for start in range(0, max(1, int(ends[-1])), AT_ONCE):
+            places = np.arange(start, min(start + AT_ONCE, int(ends[-1])))
+            some = codes[np.searchsorted(ends, places, side="right")]
+            yield Increments(some, 0 if start else senders, noise.private)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
         every = list(messages)
         codes = np.concatenate([part.codes for part in every]) if every else np.empty(0, dtype=np.uint32)
         shuffled = codes[permutation(len(codes), noise)]
         private = noise.private and all(part.private for part in every)
-        return self._planned(Increments(shuffled, sum(part.senders for part in every), private))
+        senders = sum(part.senders for part in every)
+        self._refuse_fewer(senders)
+        return Increments(shuffled, senders, private)
 
     def server(self, messages: Iterable[Increments], noise: Noise) -> Tally:
-        """The tally of a shuffled batch; in one process, of the clients' messages after shuffling them."""
-        batch = self.shuffle(messages, noise)
-        counts = np.bincount(self._checked(batch.codes), minlength=2 * self.ballot.num_cells).reshape(-1, 2)
-        return self._tally(counts[:, 0] - counts[:, 1], batch.senders, batch.private)
+        """The tally of a batch. It is the same for any order of the messages, so they need not be held together.
+
+        `shuffle` makes what an honest shuffler shows; where one process plays all parties, nobody is shown a batch.
+        """
+        counts, senders, private = np.zeros(2 * self.ballot.num_cells, dtype=np.int64), 0, noise.private
+        for part in messages:
+            counts += np.bincount(self._checked(part.codes), minlength=len(counts))
+            senders, private = senders + part.senders, private and part.private
+        self._refuse_fewer(senders)
+        return self._tally(counts[::2] - counts[1::2], senders, private)
 
     def simulate(self, votes: Votes, noise: Noise) -> Tally:
         """What `server` returns for these records, by the same law, without a message being made."""
-        batch = self._planned(Increments(np.empty(0, dtype=np.uint32), len(votes), noise.private))
+        self._refuse_fewer(len(votes))
         positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
-        return self._tally(positives - negatives, batch.senders, noise.private)
+        return self._tally(positives - negatives, len(votes), noise.private)
 
     def view_cost(self, parties: int | None) -> float:
         return self.expected_messages * self.senders
@@ -216,10 +237,9 @@ class ShuffleMulti(Shuffled[Increments]):
             one_sided.sample(counts.size, noise) + cancelling,
         )
 
-    def _planned(self, batch: Increments) -> Increments:
-        if batch.senders < self.fewest:
-            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {batch.senders:,}")
-        return batch
+    def _refuse_fewer(self, senders: int) -> None:
+        if senders < self.fewest:
+            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {senders:,}")
 
     def _checked(self, codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
         if codes.size and not codes.max() < 2 * self.ballot.num_cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -27,6 +27,8 @@ from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
+
+NAMED = "a shuffled message must not say who sent it, got messages with ids"
 
 
 @register
@@ -133,22 +135,41 @@ class ShuffleSingle(Shuffled[Answers]):
     def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
         every = list(messages)
         if any(answers.ids is not None for answers in every):
-            raise ProtocolFault("a shuffled message must not say who sent it, got messages with ids")
+            raise ProtocolFault(NAMED)
         size = self.local.message_size
         wrong = next((answers for answers in every if answers.bodies.shape[1] != size), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {wrong.bodies.shape[1]}")
         bodies = np.concatenate([answers.bodies for answers in every]) if every else np.empty((0, size), np.uint8)
-        if len(bodies) < self.fewest:
-            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {len(bodies):,}")
+        self._refuse_fewer(len(bodies))
         private = noise.private and all(answers.private for answers in every)
         return Answers(bodies[permutation(len(bodies), noise)], private=private)
 
     def server(self, messages: Iterable[Answers], noise: Noise) -> Tally:
-        """The tally of a shuffled batch; in one process, of the clients' messages after shuffling them."""
-        batch = self.shuffle(messages, noise)
-        tally = self.local.server([batch], noise)
+        """The tally of a batch. It is the same for any order of the messages, so they need not be held together.
+
+        `shuffle` makes what an honest shuffler shows; where one process plays all parties, nobody is shown a batch.
+        """
+        arrived = 0
+
+        def anonymous() -> Iterator[Answers]:
+            nonlocal arrived
+            for answers in messages:
+                if answers.ids is not None:
+                    raise ProtocolFault(NAMED)
+                arrived += len(answers)
+                yield answers
+            self._refuse_fewer(arrived)
+
+        tally = self.local.server(anonymous(), noise)
         return replace(tally, guarantee=replace(self.guarantee, private=tally.guarantee.private))
+
+    def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Answers]:
+        return self.local.clients(votes, noise, parties=parties)
+
+    def _refuse_fewer(self, arrived: int) -> None:
+        if arrived < self.fewest:
+            raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {arrived:,}")
 
     def view_cost(self, parties: int | None) -> float:
         return (parties or self.senders) * max(1.0, self.message_size / 16)

@@ -1,0 +1,118 @@
+"""A network on images that is held to the counts, as settings: `recordwise.vision` does the work, and needs PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recordwise.data.samples import Kind, Samples, kind_of
+from recordwise.encoders.vectors import flat
+from recordwise.errors import InvalidInput, whole
+from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.students.from_counts import FromCounts
+
+if TYPE_CHECKING:
+    from recordwise.students.held_network import CountsNetwork
+
+
+class Held(FromCounts):
+    """A ResNet-18 that imitates the encoder's features of the pool, then learns the pool while held to the counts.
+
+    It sees the images themselves (its input is "samples"). Its first answers are those of the student from counts, on
+    the encoder's vectors.
+
+    Args:
+      epochs: Passes over the pool.
+      imitate_epochs: Passes in which it learns the encoder's features before.
+      width: Channels of the first stage; 64 gives ResNet-18.
+      mirror: Images may be mirrored left and right. Never for digits.
+      batch: Images per step.
+      device: Where it runs: "cpu", "cuda".
+      compile: Fuse the network's kernels first; worth its minute on a GPU.
+      checkpoint: A folder in which a killed run finds what it needs to go on; None keeps nothing.
+      progress: Called with the number of each epoch of the second part and the share of images whose label counted.
+      seed: Of its first weights, batches and views.
+    """
+
+    def __init__(
+        self,
+        epochs: int = 300,
+        imitate_epochs: int = 150,
+        width: int = 64,
+        mirror: bool = True,
+        batch: int = 448,
+        device: str = "cpu",
+        compile: bool = False,
+        checkpoint: str | Path | None = None,
+        progress: Callable[[int, float], None] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed=seed)
+        self.epochs = epochs
+        self.imitate_epochs = imitate_epochs
+        self.width = width
+        self.mirror = mirror
+        self.batch = batch
+        self.device = device
+        self.compile = compile
+        self.checkpoint = checkpoint
+        self.progress = progress
+
+    def refuse_mistakes(self, pool: Samples, num_classes: int) -> None:
+        """Refuse samples and settings that it cannot learn from, before anything is paid."""
+        whole(epochs=self.epochs, imitate_epochs=self.imitate_epochs, width=self.width, batch=self.batch)
+        if kind_of(pool) is not Kind.IMAGES or np.asarray(pool[:1]).dtype != np.uint8:
+            raise InvalidInput("student 'held' learns from images of bytes: student.input must be 'samples' here")
+        from recordwise.vision.steps import Compute
+
+        Compute(device=self.device)  # says which devices there are
+
+    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
+        learnt = learn_from_counts(vectors, asked, seed=self.seed)
+        return replace(learnt, student=self.network(pool, learnt.probabilities, asked, vectors))
+
+    def network(self, pool: Samples, first: Any, asked: Sequence[Asked], vectors: Samples) -> CountsNetwork:
+        """The network, taught; without any release where only first answers are known.
+
+        Args:
+          first: (n, C) probabilities to begin with.
+          vectors: What the encoder makes of the pool.
+        """
+        from recordwise.extras.torch import torch
+
+        from recordwise.students.held_network import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
+        from recordwise.vision.imitate import PHOTO_VIEW, Imitate, imitate
+        from recordwise.vision.resnet import Classifier, ResNet
+        from recordwise.vision.self_supervised import channel_statistics
+        from recordwise.vision.steps import Compute, fresh_weights
+        from recordwise.vision.training import silent
+
+        compute = Compute(device=self.device, compile=self.compile)
+        images = compute.images(np.asarray(pool))
+        mean, deviation = channel_statistics(images)
+        flip = 0.5 if self.mirror else 0.0
+        kept = None if self.checkpoint is None else Path(self.checkpoint)
+        seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
+        view = replace(PHOTO_VIEW, flip=flip)
+        with fresh_weights(self.seed):
+            body = ResNet(mean=mean, deviation=deviation, width=self.width)
+            head = Classifier(body, body.dim, first.shape[1]).head
+        imitated = imitate(
+            body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
+            seed=self.seed, compute=compute, checkpoint=kept and kept / "imitate.pt",
+        )  # fmt: skip
+        network = Classifier(imitated, body.dim, first.shape[1])
+        network.head.load_state_dict(head.state_dict())
+        settings = HeldToCounts(
+            epochs=self.epochs, batch=self.batch, labelled_batch=max(1, self.batch // 7), mirror=self.mirror,
+            strong=replace(STRONG_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
+        )  # fmt: skip
+        student = CountsNetwork(
+            network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",
+            progress=self.progress or silent,
+        )  # fmt: skip
+        return student.fit(np.asarray(pool), asked, first=first)

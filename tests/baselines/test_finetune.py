@@ -1,0 +1,76 @@
+"""Fine-tuning by noisy SGD: the gradients are those of the closed form, shortened, and whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from recordwise.baselines import NoisySGDFineTune
+from recordwise.baselines.finetune import whole_gradients
+from recordwise.baselines.noisy_sgd import gradient_sums
+from recordwise.errors import InvalidInput
+from recordwise.randomness import seeded
+
+CLASSES = 3
+
+
+def network(dim: int) -> torch.nn.Module:
+    rng = seeded(0, "network")
+    made = torch.nn.Sequential(torch.nn.Linear(dim, 16), torch.nn.Tanh(), torch.nn.Linear(16, CLASSES))
+    with torch.no_grad():
+        for weight in made.parameters():
+            weight.copy_(torch.as_tensor(rng.normal(scale=dim**-0.5, size=tuple(weight.shape))))
+    return made
+
+
+def records(count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = seeded(0, "records", str(count))
+    labels = rng.integers(0, CLASSES, count)
+    return (3 * np.eye(CLASSES, 4)[labels] + rng.normal(size=(count, 4))).astype(np.float32), labels
+
+
+def tuned(**settings: object) -> NoisySGDFineTune:
+    given = {"classes": range(CLASSES), "encoder": "scaler", "module": network(4), "steps": 20, **settings}
+    return NoisySGDFineTune(8.0, **given)  # type: ignore[arg-type]
+
+
+def test_the_last_block_is_trained_and_the_rest_stays() -> None:
+    x, y = records(400)
+    module = network(4)
+    model = tuned(module=module, trained=("2.",), learning_rate=4.0, batch_rate=0.5).fit(x, y, X_public=x[:100])
+    assert model.score(*records(200)) > 0.85
+    before, after = dict(module.named_parameters()), dict(model.module_.named_parameters())
+    assert torch.equal(before["0.weight"], after["0.weight"])
+    assert not torch.equal(before["2.weight"], after["2.weight"])
+    assert model.names_ == ["2.weight", "2.bias"]
+
+
+@pytest.mark.parametrize("clip", [0.05, 100.0])
+def test_gradients_agree_with_those_of_the_closed_form(clip: float) -> None:
+    """A network of two dense layers, by PyTorch record by record and by `noisy_sgd` in matrix products."""
+    x, y = records(6)
+    model = tuned(clip=clip)
+    model.module_ = model._copy()
+    found = whole_gradients(model._gradients(torch.as_tensor(x), torch.as_tensor(y)), clip).sum(axis=0)
+    first, offset, last, shift = (weight.detach().numpy().astype(np.float64) for weight in network(4).parameters())
+    layers = [np.vstack([first.T, offset]), np.vstack([last.T, shift])]
+    inputs = np.hstack([x.astype(np.float64), np.ones((6, 1))])
+    sums = gradient_sums(layers, inputs, y, clip=clip)
+    expected = np.concatenate([sums[0][:-1].T.ravel(), sums[0][-1], sums[1][:-1].T.ravel(), sums[1][-1]])
+    np.testing.assert_allclose(found / 2**26, expected / 2**26, atol=6 * 2e-3)
+
+
+def test_a_gradient_is_never_longer_than_clip_in_whole_steps() -> None:
+    rows = whole_gradients(seeded(0, "g").normal(size=(50, 30)) * 9, 0.7)
+    assert np.array_equal(rows, np.trunc(rows))
+    for row in rows:
+        assert sum(int(cell) ** 2 for cell in row) <= (0.7 * 2**26) ** 2
+
+
+def test_mistakes_are_named() -> None:
+    x, y = records(50)
+    with pytest.raises(InvalidInput, match="PyTorch module"):
+        tuned(module="net").fit(x, y, X_public=x)
+    with pytest.raises(InvalidInput, match="trained must begin"):
+        tuned(trained=("head",)).fit(x, y, X_public=x)

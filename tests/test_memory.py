@@ -1,0 +1,84 @@
+"""Memory beyond the input: a few bytes a record under every trust, whatever the mechanism sends."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordwise import PrivateDistiller, fits, records
+from recordwise.protocols.local import mechanism
+from recordwise.protocols.shuffle import multi
+from recordwise.votes import ballot
+
+FEW, MANY = 8_000, 24_000
+DIM, CLASSES, QUERIES = 4, 4, 80
+TRUSTS: dict[str, dict[str, Any]] = {
+    "central": {"trust": "central"},
+    "distributed": {"trust": {"name": "distributed", "parties": 5}},
+    "local": {"trust": "local"},
+    "local, long messages": {"trust": "local", "mechanism": "randomized-response"},  # 40 bytes a record
+    "shuffle": {"trust": "shuffle", "delta": 1e-6, "mechanism": "collision"},
+    "shuffle, long messages": {"trust": "shuffle", "delta": 1e-6, "mechanism": "randomized-response"},
+    "shuffle, many messages": {"trust": "shuffle", "delta": 1e-6, "mechanism": "multi-message"},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small that the fewest records are several of each: what is left to grow, grows with the records."""
+    for module, name, size in (
+        (records, "CHUNK", 1024),
+        (ballot, "PIECE", 1024),
+        (mechanism, "ROWS", 1024),
+        (mechanism, "VALUES", 1 << 16),
+        (multi, "AT_ONCE", 1024),
+    ):
+        monkeypatch.setattr(module, name, size)
+
+
+def peak(num_records: int, settings: dict[str, Any]) -> int:
+    """The most bytes that a fit holds at a time, beyond its arguments."""
+    rng = np.random.default_rng(0)
+    vectors, pool = (rng.normal(size=(n, DIM)).astype(np.float32) for n in (num_records, 200))
+    labels = rng.integers(0, CLASSES, num_records)
+    distiller = PrivateDistiller(epsilon=2.0, num_queries=QUERIES, classes=list(range(CLASSES)), **settings)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    distiller.fit(vectors, labels, X_public=pool)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most - before
+
+
+def bytes_per_record(settings: dict[str, Any], place: Path | None = None) -> float:
+    peaks = []
+    for number, num_records in enumerate((2_000, FEW, MANY)):  # the first one fills what later ones share
+        at = {} if place is None else {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}
+        fits._seen.forget()
+        peaks.append(peak(num_records, {**settings, "account": at}))
+    return (peaks[2] - peaks[1]) / (MANY - FEW)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_record_more_takes_a_few_bytes_more(trust: str, tmp_path: Path) -> None:
+    """Its votes, its label twice, and why it abstains: 4·(1 + 2) + 4, and a mask or two."""
+    assert bytes_per_record(TRUSTS[trust], tmp_path) < 24
+
+
+def test_counting_fits_without_a_ledger_takes_a_few_more(tmp_path: Path) -> None:
+    """A hash of each record, sorted beside another copy, and what its fits have cost."""
+    assert bytes_per_record(TRUSTS["central"]) < 60
+
+
+def test_a_whole_batch_of_messages_in_memory_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: one client's message for all records."""
+    monkeypatch.setattr(
+        mechanism.LocalMechanism, "clients", lambda self, votes, noise, **_: iter([self.client(votes, noise)])
+    )
+    assert bytes_per_record(TRUSTS["local, long messages"], tmp_path) > 24
