@@ -21,7 +21,7 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
-    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
