@@ -22,7 +22,7 @@ ROOT = Path(recordwise.__file__).parent
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
     {"formats"},
-    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
@@ -72,7 +72,7 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
             assert set(listed or []) == offered, module.name
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "nacl": "pynacl", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 UNDECLARED = {
     "pandas",  # only where the user's own table is one of pandas
 }

@@ -55,7 +55,7 @@ from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput
 from recordwise.labels import DecoderSettings
 from recordwise.protocols.terms import TrustSettings
-from recordwise.queries import QuerySettings
+from recordwise.queries import QuerySettings, queries_from
 from recordwise.records import RecordSettings
 from recordwise.sections import Section, Source, read_settings
 from recordwise.students import StudentSettings
@@ -78,7 +78,7 @@ class Method(Section):
 
     encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
     num_queries: int | Literal["auto"] = "auto"
-    queries: Annotated[QuerySettings, PlainValidator(QuerySettings.given)] = QuerySettings()
+    queries: Annotated[Any, PlainValidator(queries_from)] = QuerySettings()
     votes_per_record: int = 1
     classes: list[int] | list[str]
     rounds: int = 1

@@ -17,7 +17,7 @@ from typing import Any
 for folder in sys.argv[1:]:
     sys.path.append(folder)
 
-import twins  # noqa: E402
+import broken_twins as twins  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402
 
 from recordwise.errors import RecordwiseError  # noqa: E402

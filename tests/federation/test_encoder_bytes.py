@@ -58,7 +58,7 @@ def test_what_is_not_a_known_encoder_is_not_carried() -> None:
 
 def packed(told: Any, **arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez(file, told=np.frombuffer(json.dumps({"value": told}).encode(), dtype=np.uint8), **arrays)
+    np.savez(file, description=np.frombuffer(json.dumps({"value": told}).encode(), dtype=np.uint8), **arrays)
     return file.getvalue()
 
 

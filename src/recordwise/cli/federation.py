@@ -184,7 +184,7 @@ labels = "labels"
 [policy]
 epsilon = 1.0                         # the cap: what all answers together may cost any one record
 trust = "distributed"                 # the most trust this silo grants
-min_participants = 2
+min_parties = 2
 colluding = 1                         # so many other silos may work against this one
 always = false                        # true answers whatever the rules allow, without asking a person
 

@@ -18,10 +18,10 @@ class _OnStderr(logging.Handler):
 def holder_told() -> Iterator[None]:
     """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
     loggers, handler = [logging.getLogger(name) for name in ("recordwise.records", "recordwise.run")], _OnStderr()
-    for told in loggers:
-        told.addHandler(handler)
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        for told in loggers:
-            told.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)

@@ -179,13 +179,13 @@ class Schema:
         return cls.of(loaded.samples, columns=loaded.columns, parse=loaded.parse)
 
     @classmethod
-    def given(cls, told: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    def given(cls, spec: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """A schema that somebody wrote down: a value, a mapping, or a JSON or TOML file."""
-        if isinstance(told, Schema):
-            return told
-        if isinstance(told, Mapping):
-            return cls.from_dict(told)
-        path = Path(told)
+        if isinstance(spec, Schema):
+            return spec
+        if isinstance(spec, Mapping):
+            return cls.from_dict(spec)
+        path = Path(spec)
         try:
             return cls.from_dict(json_file(path) if path.suffix.lower() == ".json" else toml_file(path))
         except InvalidInput as fault:
@@ -202,13 +202,13 @@ class Schema:
             "shape": list(self.shape),
             "numbers": self.numbers,
         }
-        told: dict[str, Any] = json_from(json.dumps({key: value for key, value in plain.items() if value}).encode())
-        return told
+        spec: dict[str, Any] = json_from(json.dumps({key: value for key, value in plain.items() if value}).encode())
+        return spec
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Schema:
+    def from_dict(cls, spec: Mapping[str, Any]) -> Schema:
         try:
-            return cls(**told)
+            return cls(**spec)
         except TypeError as fault:
             raise InvalidInput(f"a schema must have kind, columns, shape and numbers at most: {fault}") from fault
 
@@ -375,11 +375,11 @@ class Schema:
         return Read(pixels, readable)
 
 
-def _as_column(told: Column | Mapping[str, Any]) -> Column:
-    if isinstance(told, Column):
-        return told
+def _as_column(spec: Column | Mapping[str, Any]) -> Column:
+    if isinstance(spec, Column):
+        return spec
     try:
-        return Column(**told)
+        return Column(**spec)
     except TypeError as fault:
         raise InvalidInput(f"a column must have name, kind, categories, range and formats at most: {fault}") from fault
 

@@ -115,9 +115,9 @@ def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = Non
     return as_vectors("encoded samples", np.concatenate(parts))
 
 
-def _manner(encoder: Any, told: Manner | None) -> Manner:
-    if told is not None:
-        return one_of(Manner, manner=told)
+def _manner(encoder: Any, asked: Manner | None) -> Manner:
+    if asked is not None:
+        return one_of(Manner, manner=asked)
     return Manner.EXACT if _exact(encoder) else Manner.ALONE
 
 

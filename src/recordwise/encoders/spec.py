@@ -19,6 +19,7 @@ from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.errors import InvalidInput
+from recordwise.plugins import brought
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "scaler": Scaler,
@@ -106,6 +107,8 @@ def _named(spec: str | Mapping[str, Any], seed: int) -> Any:
         build, known = partial(_pretrained, name), SETTINGS_OF_TRAINED
     elif name in _BY_NAME:
         build, known = _BY_NAME[name], tuple(_BY_NAME[name]().get_params())
+    elif (kind := brought("encoders", name)) is not None:
+        build, known = kind, tuple(kind().get_params())
     else:
         raise InvalidInput(
             f"encoder must be auto, a file ({', '.join(FILES)}) or made of {', '.join(_BY_NAME)}, got {name!r}"

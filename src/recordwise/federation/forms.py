@@ -34,17 +34,17 @@ def unframe(message: bytes) -> tuple[dict[str, Any], bytes]:
 def json_object(content: bytes) -> dict[str, Any]:
     """A JSON object, or a fault."""
     try:
-        told = formats.json_from(content, "a message", most=MOST_JSON)
+        header = formats.json_from(content, "a message", most=MOST_JSON)
     except InvalidInput as error:
         raise ProtocolFault("a message must be JSON of a sensible depth and size, one is not") from error
-    if not isinstance(told, dict):
-        raise ProtocolFault(f"a message must be a JSON object, got {type(told).__name__}")
-    return told
+    if not isinstance(header, dict):
+        raise ProtocolFault(f"a message must be a JSON object, got {type(header).__name__}")
+    return header
 
 
-def text(told: dict[str, Any], key: str) -> str:
+def text(header: dict[str, Any], key: str) -> str:
     """A value that must be text."""
-    value = told.get(key)
+    value = header.get(key)
     if not isinstance(value, str):
         raise ProtocolFault(f"{key} must be text, got {shown(value)}")
     return value

@@ -26,14 +26,14 @@ SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "iden
 def node_in(folder: Path) -> Node:
     """The silo or the shuffler whose folder this is."""
     if (folder / SILO).exists():
-        told = read_silo(folder / SILO)
+        written = read_silo(folder / SILO)
         identity = kept_key(folder / IDENTITY, identity_key())
         return Silo(
-            told.name,
+            written.name,
             identity,
             folder / "state",
-            told.rules(folder),
-            lambda: voters(told),
+            written.rules(folder),
+            lambda: voters(written),
         )
     if (folder / SHUFFLER).exists():
         mixer = read_settings(folder / SHUFFLER, ShufflerFile)
@@ -43,14 +43,14 @@ def node_in(folder: Path) -> Node:
     raise InvalidInput(f"{folder} must hold {SILO} or {SHUFFLER}, it holds neither")
 
 
-def voters(told: SiloFile) -> Voters:
+def voters(written: SiloFile) -> Voters:
     """A silo's records, in this process or on Ray."""
-    source = told.records
-    if not told.workers:
+    source = written.records
+    if not written.workers:
         return SiloRecords(lambda schema: source.read("records", schema))
     if source.labels is None:
         raise InvalidInput("records.labels must name where the records' labels are")
-    engine = OnRay(workers=told.workers, address=told.ray_address)
+    engine = OnRay(workers=written.workers, address=written.ray_address)
     return ParquetFolder(folder=source.path, samples=source.samples, labels=source.labels, engine=engine)
 
 
@@ -61,10 +61,10 @@ def shuffler_key(folder: Path) -> bytes:
 def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
     """Answer the coordinator at this address, whose certificate this is, for as long as this process lives."""
     node = node_in(folder)  # a mistake in the settings shows now, and so does one in where the records are
-    if (folder / SILO).exists() and not (told := read_silo(folder / SILO)).workers:
-        if told.records.labels is None and not told.records.path.is_dir():
+    if (folder / SILO).exists() and not (written := read_silo(folder / SILO)).workers:
+        if written.records.labels is None and not written.records.path.is_dir():
             raise InvalidInput("records.labels must name where the records' labels are")
-        told.records.read("records")
+        written.records.read("records")
     known = content_of(certificate, most=MOST_BYTES)
     identity_in(known, str(certificate))
     context = tls_context(kept_key(folder / IDENTITY, identity_key()), [known], folder, server_side=False)

@@ -82,8 +82,8 @@ class ShufflerNode:
             raise ChangedInput(f"run {ask.run!r} must be shuffled under its plan, it names another")
         batch = self._place("batches", ask.key)
         if batch.exists():
-            told, content = unframe(content_of(batch))
-            if told["request"] != digest_of(request):
+            header, content = unframe(content_of(batch))
+            if header["request"] != digest_of(request):
                 raise ChangedInput(f"{ask.key!r} was shuffled with other messages before: it cannot be again")
             return content
         content = self._batch(plan, ask, asked, replies)
@@ -145,8 +145,8 @@ def packed(asked: bytes, replies: list[bytes]) -> bytes:
 
 
 def unpacked(request: bytes) -> tuple[bytes, list[bytes]]:
-    told, body = unframe(request)
-    sizes = told.get("sizes")
+    header, body = unframe(request)
+    sizes = header.get("sizes")
     if not (isinstance(sizes, list) and sizes and all(type(size) is int and size > 0 for size in sizes)):
         raise ProtocolFault("a batch must say how long its parts are, this one does not")
     if sum(sizes) != len(body):

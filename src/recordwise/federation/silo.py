@@ -208,10 +208,10 @@ class Silo:
             kept,
             note=f"plan {plan.digest[:16]}",
         )
-        told, body = unframe(held)
-        if told["asked"] != ask.asked:
+        header, body = unframe(held)
+        if header["asked"] != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
-        if told["failed"]:
+        if header["failed"]:
             raise Failed
         return body
 
@@ -227,7 +227,7 @@ class Silo:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
 
     def _sum(self, stage: str, request: bytes) -> bytes:
-        told, body = unframe(request)
+        header, body = unframe(request)
         if stage == "advertise":
             ask = Ask.from_bytes(request)
             plan = self._accepted(ask)
@@ -235,7 +235,7 @@ class Silo:
             session = plan.session(ask)
             journal = Journal.open(self.folder / "sums", session.digest, about=request)
         else:
-            journal = Journal.find(self.folder / "sums", text(told, "session"))
+            journal = Journal.find(self.folder / "sums", text(header, "session"))
             ask = Ask.from_bytes(journal.about)
             plan = self._accepted(ask)
             session = plan.session(ask)

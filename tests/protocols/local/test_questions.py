@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from recordwise.device import Task
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation.coordinator import Company
+from recordwise.federation.coordinator import Federation
 from recordwise.labels import decode
 from recordwise.planner import look, plan, recommend_queries
 from recordwise.privacy.events import Pure
@@ -261,7 +261,7 @@ def test_a_release_is_one_class_each_with_probabilities_and_says_whether_it_was_
     labels = decode(again, sizes=np.ones(3), graph=None)
     np.testing.assert_array_equal(labels.hard, honest.chosen)
     np.testing.assert_array_equal(labels.confidence, honest.probabilities[np.arange(3), honest.chosen])
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
     with pytest.raises(InvalidInput, match="decoder must be 'auto' or one of assigned for this"):
         decode(again, sizes=np.ones(3), graph=None, decoder="field")
 
@@ -425,10 +425,10 @@ def test_the_planner_asks_one_query_per_class_and_one_vote_per_record() -> None:
 
 def refusals() -> list[Callable[[], Any]]:
     terms = Terms(epsilon=Fraction(1), trust=Trust.LOCAL, mechanism="questions")
-    company = Company(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
+    federation = Federation(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
     protocol = Questions(ballot=TWO, epsilon=1)
     return [
-        lambda: terms.protocols_for_silos(TWO, company.silos),
+        lambda: terms.protocols_for_silos(TWO, federation.silos),
         lambda: Task(mechanism=protocol, queries=np.eye(2, dtype=np.float32)),  # type: ignore[arg-type]
     ]
 

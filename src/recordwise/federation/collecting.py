@@ -28,7 +28,7 @@ PAUSE = 0.3  # seconds until nodes that waited are asked again
 
 
 @dataclass(kw_only=True)
-class Gathering:
+class Collecting:
     """One plan from the coordinator's side: published, voted on, released round by round.
 
     Guarantees:
@@ -116,12 +116,12 @@ class Gathering:
             answers = stage("confirm", dict.fromkeys(server.survivors, survivors))
             confirmed = server.confirmed(answers)
             answers = stage("reveal", dict.fromkeys(server.survivors, confirmed))
-            residues, participants, private = server.revealed(answers)
+            residues, parties, private = server.revealed(answers)
         finally:
             self.faults += [f"{name}: {fault}" for name, fault in server.faults.items()]
             self.culprits |= server.culprits
         shape = (protocol.ballot.num_queries, protocol.ballot.num_classes)
-        return ModularSum(residues.reshape(shape), participants, private)
+        return ModularSum(residues.reshape(shape), parties, private)
 
     def _shuffled(self, protocol: Any, asked: bytes, replies: list[bytes], noise: Noise) -> Release:
         assert self.plan.shuffler is not None
@@ -153,11 +153,11 @@ class Gathering:
         return {**self.plan.roster, self.plan.shuffler[0]: self.plan.shuffler[1]}
 
     def _introduced(self, name: str, reply: Reply) -> None:
-        told = json_object(reply.body)
-        if told.get("status") == ACCEPTED and told.get("plan") == self.plan.digest:
+        status = json_object(reply.body)
+        if status.get("status") == ACCEPTED and status.get("plan") == self.plan.digest:
             self._accepted_by.add(name)
         else:
-            waiting = told.get("status") == WAITING
+            waiting = status.get("status") == WAITING
             self._fault(f"{name}: {'waits for a person to approve the plan' if waiting else 'unclear'}")
 
     def _ask(self, stage: str, requests: Mapping[str, bytes]) -> dict[str, tuple[Reply, bytes]]:
