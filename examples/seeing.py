@@ -75,8 +75,9 @@ save_weights(backbone, folder / "backbone.safetensors")
 # Both runs ask the same records, so one ledger adds up what they cost.
 for file, num_queries, epsilon in (("clusters.safetensors", 10, 0.5), ("backbone.safetensors", 40, 2.0)):
     model = PrivateDistiller(
-        epsilon=epsilon, num_queries=num_queries, encoder=folder / file, metric="cosine", classes=np.arange(10),
-        ledger=folder / "ledger.sqlite", budget="digits", budget_epsilon=2.5,
+        epsilon=epsilon, num_queries=num_queries, encoder=folder / file, queries={"metric": "cosine"},
+        classes=np.arange(10),
+        account={"ledger": folder / "ledger.sqlite", "budget": "digits", "budget_epsilon": 2.5},
     )  # fmt: skip
     model.fit(images[private], digits.target[private], X_public=images[public])
     right = model.score(images[rest], digits.target[rest])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordwise.account import Account
+from recordwise.account import Account, OpenAccount
 from recordwise.checkpoint import Checkpoint
 from recordwise.errors import ChangedInput, LedgerFault, RecordwiseError
 from recordwise.privacy.ledger import Ledger
@@ -24,10 +24,13 @@ ROUND = CentralLaplace(ballot=BALLOT, epsilon=Fraction(1))
 NUM_RECORDS = 5
 
 
-def account(folder: Path, **settings: Any) -> Account:
-    asked = {"ledger": None, "budget": "default", "budget_terms": None, "individual": True, "num_records": NUM_RECORDS}
-    return Account.open(
-        Terms(epsilon=Fraction(1)), folder=Checkpoint.open(folder, {}), noise=SystemNoise(), **(asked | settings)
+def account(folder: Path, *, individual: bool = True, **settings: Any) -> OpenAccount:
+    return OpenAccount.open(
+        Account(round_epsilon=1.0 if individual else None, **settings),
+        Terms(epsilon=Fraction(1)),
+        folder=Checkpoint.open(folder, {}),
+        noise=SystemNoise(),
+        num_records=NUM_RECORDS,
     )
 
 
@@ -44,7 +47,7 @@ def votes() -> Votes:
     return Votes(BALLOT, rows, rows)
 
 
-def admitted(one: Account, whose: str = "the same") -> int:
+def admitted(one: OpenAccount, whose: str = "the same") -> int:
     return int((one.admit(votes(), ROUND, whose=lambda: whose).queries != NOBODY).sum())
 
 
@@ -86,7 +89,7 @@ def test_without_a_ledger_the_folder_gives_a_release_again(tmp_path: Path) -> No
 
 
 def paid(folder: Path, ledger: Path | None, **settings: Any) -> bytes:
-    asked = {"ledger": ledger, "budget_terms": None if ledger is None else (1.0, 0.0), "individual": False} | settings
+    asked = {"ledger": ledger, "budget_epsilon": None if ledger is None else 1.0, "individual": False} | settings
     return total(account(folder, **asked).pay(1, ROUND, lambda: tally(7)))
 
 
@@ -123,7 +126,7 @@ def test_a_run_is_not_taken_up_with_another_ledger_or_none(tmp_path: Path, first
 
 def test_of_two_payers_that_begin_one_run_at_once_one_is_refused(tmp_path: Path) -> None:
     places = [tmp_path / "first.sqlite", tmp_path / "second.sqlite"]
-    began = [account(tmp_path / "run", ledger=at, budget_terms=(1.0, 0.0), individual=False) for at in places]
+    began = [account(tmp_path / "run", ledger=at, budget_epsilon=1.0, individual=False) for at in places]
     assert total(began[0].pay(1, ROUND, lambda: tally(7))) == 7
     with pytest.raises(ChangedInput, match="another ledger"):
         began[1].pay(1, ROUND, lambda: tally(8))
@@ -135,5 +138,5 @@ def test_before_anything_was_released_the_payer_may_change(tmp_path: Path) -> No
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="space"):
-        account(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_terms=(1.0, 0.0)).pay(1, ROUND, fails)
+        account(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_epsilon=1.0).pay(1, ROUND, fails)
     assert paid(tmp_path / "run", tmp_path / "second.sqlite") == 7

@@ -53,6 +53,8 @@ labels = "y"
 
 [privacy]
 epsilon = 2.0
+
+[account]
 ledger = "ledger.sqlite"
 budget = "digits"
 budget_epsilon = 3.0

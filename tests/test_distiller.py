@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import pickle
 from fractions import Fraction
 from pathlib import Path
@@ -18,12 +19,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
+from recordwise import Account, DecoderSettings, QuerySettings, RecordSettings, StudentSettings, TrustSettings
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput
 from recordwise.fits import uncounted
+from recordwise.labels.argmax import decode_argmax
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
-from recordwise.privacy.noise import SeededNoise
+from recordwise.privacy.noise import Noise, SeededNoise
 from recordwise.protocols.release import Matched, pack
 from recordwise.randomness import seeded
 from recordwise.students import TorchStudent
@@ -54,7 +57,7 @@ class WithPool(PrivateDistiller):
             Warning,
         ):  # X is one of the checks' malformed inputs: fit itself is to refuse it
             pool = rng.normal(size=(200, 3))
-        return super().fit(X, y, X_public=pool)
+        return super().fit(X, y, X_public=pool, noise=SeededNoise(0))
 
 
 EXCLUDED = {
@@ -63,10 +66,8 @@ EXCLUDED = {
 }
 
 
-# Noise is seeded here because the checks compare two fits; noise of epsilon 100 is small because they score them.
-@parametrize_with_checks(
-    [WithPool(100.0, num_queries=30, noise=SeededNoise(0))], expected_failed_checks=lambda estimator: EXCLUDED
-)
+# Noise is seeded above because the checks compare two fits; noise of epsilon 100 is small because they score them.
+@parametrize_with_checks([WithPool(100.0, num_queries=30)], expected_failed_checks=lambda estimator: EXCLUDED)
 def test_scikit_learn_accepts_the_estimator(estimator: WithPool, check: Any) -> None:
     check(estimator)
 
@@ -85,8 +86,12 @@ def distiller(**settings: Any) -> PrivateDistiller:
     return PrivateDistiller(**{"epsilon": 4.0, "encoder": "pca", "num_queries": 40, **settings})
 
 
-def fit(one: PrivateDistiller, digits: dict[str, np.ndarray]) -> PrivateDistiller:
-    return one.fit(digits["X"], digits["y"], X_public=digits["pool"])
+def fit(one: PrivateDistiller, digits: dict[str, np.ndarray], noise: Noise | None = None) -> PrivateDistiller:
+    return one.fit(digits["X"], digits["y"], X_public=digits["pool"], noise=noise)
+
+
+def paid_by(folder: Path, **more: Any) -> dict[str, Any]:
+    return {"ledger": folder / "ledger.sqlite", "budget": "digits", **more}
 
 
 def test_digits_are_learned_from_private_votes(digits: dict[str, np.ndarray]) -> None:
@@ -114,7 +119,7 @@ def test_matching_teaches_where_the_clusters_are_the_classes(tmp_path: Path) -> 
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
     ledger.open_budget("blobs", epsilon=1)
     asked: dict[str, Any] = {"mechanism": "matching", "encoder": "scaler", "num_queries": "auto"}
-    one = PrivateDistiller(0.5, **asked, ledger=tmp_path / "ledger.sqlite", budget="blobs")
+    one = PrivateDistiller(0.5, **asked, account={"ledger": tmp_path / "ledger.sqlite", "budget": "blobs"})
     one.fit(points[:300], truth[:300], X_public=points[300:])
     assert isinstance(one.rounds_[0].release, Matched)
     assert one.rounds_[0].labels.decoder == "assignment"
@@ -131,13 +136,13 @@ def test_two_fits_draw_fresh_noise(digits: dict[str, np.ndarray]) -> None:
 def test_seeded_noise_is_marked_not_private_and_no_ledger_pays_for_it(
     digits: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    fitted = fit(distiller(noise=SeededNoise(0)), digits)
+    fitted = fit(distiller(), digits, SeededNoise(0))
     assert "NOT PRIVATE" in str(fitted.guarantee_)
     assert not fitted.rounds_[0].release.guarantee.private
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
     ledger.open_budget("digits", epsilon=10)
     with pytest.raises(InvalidInput, match="not private"):
-        fit(distiller(noise=SeededNoise(0), ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+        fit(distiller(account=paid_by(tmp_path)), digits, SeededNoise(0))
     assert ledger.spent("digits") == 0
 
 
@@ -156,10 +161,10 @@ def test_the_ledger_pays_once_per_round_and_refuses_before_looking(
     place = tmp_path / "ledger.sqlite"
     ledger = Ledger.open(place)
     ledger.open_budget("digits", epsilon=1.5)
-    fit(distiller(epsilon=1.0, rounds=2, ledger=place, budget="digits"), digits)
+    fit(distiller(epsilon=1.0, rounds=2, account=paid_by(tmp_path)), digits)
     assert ledger.spent("digits") == 1 and len(ledger.history("digits")) == 2
     with pytest.raises(BudgetExceeded, match=r"0\.5"):
-        fit(distiller(epsilon=1.0, ledger=place, budget="digits"), digits)
+        fit(distiller(epsilon=1.0, account=paid_by(tmp_path)), digits)
     assert ledger.spent("digits") == 1
 
 
@@ -168,7 +173,7 @@ def test_a_run_folder_gives_the_same_release_again_without_a_second_charge(
 ) -> None:
     place = tmp_path / "ledger.sqlite"
     Ledger.open(place).open_budget("digits", epsilon=4)
-    settings = {"ledger": place, "budget": "digits", "run_dir": tmp_path / "run"}
+    settings: dict[str, Any] = {"account": paid_by(tmp_path, run_dir=tmp_path / "run")}
     first, again = (fit(distiller(**settings), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     assert Ledger.open(place).spent("digits") == 4
@@ -198,13 +203,17 @@ def test_records_may_have_several_labels() -> None:
     keep = Y.sum(axis=1) <= 2
     X, Y = X[keep] + seeded(0, "jitter").normal(scale=0.01, size=(keep.sum(), 8)), Y[keep]
     half = len(X) // 2
-    fitted = PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
+    fitted = PrivateDistiller(20.0, records={"labels_per_record": 2}, num_queries=30).fit(
+        X[:half], Y[:half], X_public=X[half:]
+    )
     right = (fitted.predict(X[half:]) == Y[half:]).mean()
     assert right > max((Y[half:] == guess).mean() for guess in (0, 1)) + 0.05
     Y[0] = 1  # more than two: the record abstains, and nobody is told
-    PrivateDistiller(20.0, labels_per_record=2, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
+    PrivateDistiller(20.0, records={"labels_per_record": 2}, num_queries=30).fit(X[:half], Y[:half], X_public=X[half:])
     with pytest.raises(InvalidInput, match="classes must be as many as its columns"):
-        PrivateDistiller(20.0, labels_per_record=2, classes=list("abc")).fit(X[:half], Y[:half], X_public=X[half:])
+        PrivateDistiller(20.0, records={"labels_per_record": 2}, classes=list("abc")).fit(
+            X[:half], Y[:half], X_public=X[half:]
+        )
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
@@ -220,28 +229,36 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"mechanism": "magic"}, "mechanism"),
     ({"mechanism": "gaussian"}, "delta > 0"),
     ({"mechanism": "matching"}, "s must be the 10 classes, got 40"),
-    ({"metric": "manhattan"}, "metric"),
+    ({"queries": {"metric": "manhattan"}}, "queries.metric must be one of"),
     ({"decoder": "oracle"}, "decoder"),
     ({"student": "genius"}, "student"),
     ({"encoder": "magic"}, "encoder"),
-    ({"student_input": "pixels"}, "student_input"),
+    ({"student": {"name": "linear", "input": "pixels"}}, "student.input must be"),
     ({"student": nn.Sequential(nn.AdaptiveAvgPool1d(4), nn.Linear(4, 3))}, "logit for each of the 10 classes, got 3"),
-    ({"overlap": "refuse"}, "overlap must be 'vote' or 'abstain', got 'refuse'"),
-    ({"schema": {"kind": "images", "shape": [8]}}, "a schema of images must have a shape of 2 or 3 sides"),
-    ({"schema": {"kind": "pictures"}}, "a schema's kind must be one of"),
-    ({"trust": "shuffle", "delta": 1e-4, "neighbours": "add-remove", "mechanism": "multi-message"}, "expected_records"),
-    ({"num_queries": "auto", "neighbours": "add-remove"}, "expected_records"),
-    ({"min_confidence": 2.0}, "confidence"),
-    ({"min_confidence": "high"}, "min_confidence must be a number, got 'high'"),
-    ({"max_distance": "far"}, "max_distance must be a number, got 'far'"),
+    ({"records": {"overlap": "refuse"}}, "overlap must be 'vote' or 'abstain', got 'refuse'"),
+    ({"records": {"schema": {"kind": "images", "shape": [8]}}}, "a schema of images must have a shape of 2 or 3 sides"),
+    ({"records": {"schema": {"kind": "pictures"}}}, "a schema's kind must be one of"),
+    ({"trust": "shuffle", "delta": 1e-4, "neighbours": "add-remove", "mechanism": "multi-message"}, "records.expected"),
+    ({"num_queries": "auto", "neighbours": "add-remove"}, "records.expected"),
+    ({"decoder": {"min_confidence": 2.0}}, "decoder.min_confidence must lie"),
+    ({"decoder": {"min_confidence": "high"}}, "min_confidence must be a number, got 'high'"),
+    ({"queries": {"max_distance": "far"}}, "max_distance must be a number, got 'far'"),
     ({"votes_per_record": "1", "num_queries": "auto"}, "votes_per_record must be a whole number"),
-    ({"labels_per_record": "1"}, "labels_per_record must be a whole number"),
+    ({"records": {"labels_per_record": "1"}}, "labels_per_record must be a whole number"),
     ({"student": {"name": "mlp", "epochs": -1}}, "student must learn from 600 of the pool's samples, it failed: .*-1"),
     ({"student": {"name": "linear", "strength": -1}}, "it failed: .*'C' parameter"),
     ({"student": LogisticRegression(C=-1)}, "it failed: .*'C' parameter"),
     ({"student": LogisticRegression}, "student must be a name"),
-    ({"student": LogisticRegression(), "student_input": "samples"}, "it failed: .*dim 3"),  # takes no images
+    ({"student": {"model": LogisticRegression(), "input": "samples"}}, "it failed: .*dim 3"),  # takes no images
     ({"student": TorchStudent(nn.Linear(64, 10), epochs=-1)}, "epochs must be a whole number"),
+    ({"trust": {"name": "distributed", "senders": 3}}, "trust has no setting 'senders', it has name, parties, coll"),
+    ({"trust": {"parties": 0}}, "trust.parties must be a whole number >= 1, got 0"),
+    ({"queries": {"name": "kmeans", "sides": 3}}, "queries has no setting 'sides'"),
+    ({"decoder": {"confidence": 1}}, "decoder has no setting 'confidence', it has name, min_confidence"),
+    ({"decoder": None}, "decoder must be a name, settings or DecoderSettings, got None"),
+    ({"student": {"name": "linear", "inputs": "samples"}}, "student 'linear' has no setting 'inputs'"),
+    ({"records": {"number": 3}}, "records has no setting 'number', it has schema, overlap, expected, labels_per_"),
+    ({"records": "records.csv"}, "records must be settings or RecordSettings, got 'records.csv'"),
 ]
 
 
@@ -253,7 +270,7 @@ def test_a_mistake_is_one_line_and_spends_nothing(
     neighbours = Neighbours.ADD_REMOVE if settings.get("neighbours") == "add-remove" else Neighbours.REPLACE
     ledger.open_budget("digits", epsilon=100, delta=1e-3, neighbours=neighbours)
     with pytest.raises(InvalidInput, match=message) as caught:
-        fit(distiller(**settings, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+        fit(distiller(**settings, account=paid_by(tmp_path)), digits)
     assert "\n" not in str(caught.value)
     assert ledger.spent("digits") == 0
 
@@ -275,7 +292,7 @@ def test_records_of_another_form_are_refused_before_anything_is_spent(
     ledger.open_budget("digits", epsilon=100)
 
     def attempt(X: Any, y: Any, X_public: Any) -> None:
-        PrivateDistiller(1.0, num_queries=20, ledger=place, budget="digits").fit(X, y, X_public=X_public)
+        PrivateDistiller(1.0, num_queries=20, account=paid_by(tmp_path)).fit(X, y, X_public=X_public)
 
     with pytest.raises(InvalidInput, match="one label for each"):
         attempt(flat, digits["y"][1:], pool)
@@ -306,13 +323,14 @@ def test_a_record_at_fault_abstains_and_only_its_holder_is_told(
     value, label, says = FAULTS[fault]
     X, pool = (seeded(0, name).normal(size=(60, 2)) for name in ("X", "pool"))
     y = np.arange(60) % 3
-    plain = {"num_queries": 4, "classes": [0, 1, 2], "noise": SeededNoise(0)}
+    plain: dict[str, Any] = {"num_queries": 4, "classes": [0, 1, 2]}
 
     def public(changed: bool, folder: Path) -> tuple[str, str]:
         samples, labels = X.copy(), y.astype(object)
         if changed:
             samples[5, 0], labels[5] = value, label
-        fitted = PrivateDistiller(1e6, **plain, run_dir=folder).fit(samples, labels, X_public=pool)  # type: ignore[arg-type]
+        one = PrivateDistiller(1e6, **plain, account={"run_dir": folder})
+        fitted = one.fit(samples, labels, X_public=pool, noise=SeededNoise(0))
         summary = summarize(fitted, pool, name="x")
         write_report(summary, folder / "report.html")
         told = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
@@ -347,14 +365,14 @@ def test_a_release_outlives_a_student_that_cannot_be_taught(digits: dict[str, np
 
 
 def test_the_number_of_records_is_not_used_when_it_is_private(digits: dict[str, np.ndarray]) -> None:
-    fitted = fit(distiller(neighbours="add-remove", num_queries="auto", expected_records=900), digits)
+    fitted = fit(distiller(neighbours="add-remove", num_queries="auto", records={"expected": 900}), digits)
     assert len(fitted.rounds_[0].queries) > 10
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"trust": "distributed", "parties": 5}, "nobody sees a party's votes"),
+        ({"trust": {"name": "distributed", "parties": 5}}, "nobody sees a party's votes"),
         ({"trust": "local", "epsilon": 8.0, "num_queries": 10}, "nobody is trusted"),
         ({"trust": "shuffle", "delta": 1e-4}, "the shuffler is trusted"),
         ({"trust": "shuffle", "delta": 1e-4, "mechanism": "multi-message"}, "the shuffler is trusted"),
@@ -366,7 +384,7 @@ def test_every_trust_teaches_and_is_paid_for(
 ) -> None:
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
     ledger.open_budget("digits", epsilon=10, delta=1e-3)
-    fitted = fit(distiller(**settings, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+    fitted = fit(distiller(**settings, account=paid_by(tmp_path)), digits)
     assert says in str(fitted.guarantee_)
     assert fitted.score(digits["test"], digits["test_y"]) > 0.5
     assert 0.9 * fitted.guarantee_.epsilon < ledger.spent("digits") <= fitted.guarantee_.epsilon
@@ -377,16 +395,19 @@ def test_records_that_abstain_do_not_pay(digits: dict[str, np.ndarray], tmp_path
     place = tmp_path / "ledger.sqlite"
     ledger = Ledger.open(place)
     ledger.open_budget("digits", epsilon=2)
-    settings = {"epsilon": 2.0, "round_epsilon": 1.0, "rounds": 4, "ledger": place, "budget": "digits"}
-    fitted = fit(distiller(**settings, run_dir=tmp_path / "run"), digits)
+    paid = paid_by(tmp_path, round_epsilon=1.0, run_dir=tmp_path / "run")
+    fitted = fit(distiller(epsilon=2.0, rounds=4, account=paid), digits)
     assert fitted.guarantee_.epsilon == 2 and ledger.spent("digits") == 2 and len(ledger.history("digits")) == 4
     votes = [float(one.release.estimate.sum()) for one in fitted.rounds_]  # type: ignore[union-attr]
     noise = 6 * fitted.rounds_[0].release.law.std * 20  # type: ignore[union-attr]  # of a sum of 400 cells, six sigma
     assert min(votes[:2]) > 900 - noise and max(map(abs, votes[2:])) < noise  # nobody can pay a third time
     with pytest.raises(InvalidInput, match="round_epsilon"):
-        fit(distiller(round_epsilon=1.0, trust="local"), digits)
-    with pytest.raises(InvalidInput, match="round_epsilon"):
-        fit(distiller(round_epsilon=9.0), digits)
+        fit(distiller(account={"round_epsilon": 1.0}, trust="local"), digits)
+    for refused in ({"delta": 1e-6}, {"mechanism": "permute-and-flip"}):
+        with pytest.raises(InvalidInput, match=r"charges vote by vote: laplace \(central trust\)$"):
+            fit(distiller(account={"round_epsilon": 1.0}, **refused), digits)
+    with pytest.raises(InvalidInput, match=r"round_epsilon must lie in \(0, 4\], got 9"):
+        fit(distiller(account={"round_epsilon": 9.0}), digits)
 
 
 @pytest.mark.parametrize("trust", ["shuffle", "distributed"])
@@ -394,7 +415,8 @@ def test_a_release_does_not_tell_how_many_records_there_are_under_add_remove(
     digits: dict[str, np.ndarray], trust: str
 ) -> None:
     """Everything but the noisy counts must be the same whatever the number of records is."""
-    settings = {"neighbours": "add-remove", "expected_records": 1000, "num_queries": 10, "epsilon": 8.0, "trust": trust}
+    settings = {"neighbours": "add-remove", "records": {"expected": 1000}, "num_queries": 10, "trust": trust}
+    settings |= {"epsilon": 8.0}
     if trust == "shuffle":
         settings |= {"delta": 1e-6, "mechanism": "multi-message"}
     releases = [
@@ -409,7 +431,7 @@ def test_a_run_is_not_taken_up_with_another_weight_in_its_encoder(
     digits: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
-    settings = {"encoder": [module, "scaler"], "run_dir": tmp_path / "run"}
+    settings = {"encoder": [module, "scaler"], "account": {"run_dir": tmp_path / "run"}}
     first, again = (fit(distiller(**settings), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     assert first.hashes_["encoder"] == again.hashes_["encoder"]
@@ -422,10 +444,10 @@ def test_a_run_is_not_taken_up_with_another_weight_in_its_encoder(
 
 
 def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
-    first, again = (fit(distiller(run_dir=tmp_path / "run"), digits) for _ in range(2))
+    first, again = (fit(distiller(account={"run_dir": tmp_path / "run"}), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     with pytest.raises(ChangedInput, match="private"):
-        fit(distiller(run_dir=tmp_path / "run", noise=SeededNoise(0)), digits)
+        fit(distiller(account={"run_dir": tmp_path / "run"}), digits, SeededNoise(0))
 
 
 def test_columns_are_matched_by_name() -> None:
@@ -433,10 +455,11 @@ def test_columns_are_matched_by_name() -> None:
 
     rng = seeded(0, "columns")
     records, pool = (pd.DataFrame(rng.normal(size=(50, 2)), columns=["age", "income"]) for _ in range(2))
-    one = PrivateDistiller(1.0, num_queries=5, noise=SeededNoise(0))
+    one = PrivateDistiller(1.0, num_queries=5)
 
     def released(frame: Any) -> bytes:
-        return pack(clone(one).fit(frame, [0, 1] * 25, X_public=pool).rounds_[0].release)
+        fitted = clone(one).fit(frame, [0, 1] * 25, X_public=pool, noise=SeededNoise(0))
+        return pack(fitted.rounds_[0].release)
 
     assert released(records) == released(records[["income", "age"]]) == released(records.assign(name="x"))
     with pytest.raises(InvalidInput, match=r"pool's columns \(age, income\), it lacks income"):
@@ -453,9 +476,9 @@ def test_records_that_lie_in_the_pool_vote_or_abstain(
     digits: dict[str, np.ndarray], caplog: pytest.LogCaptureFixture
 ) -> None:
     pool = np.concatenate([digits["pool"], digits["X"][:200]])
-    exact = {"epsilon": 1e6, "noise": SeededNoise(0)}
     for overlap, votes in (("vote", 900), ("abstain", 700)):
-        fitted = distiller(overlap=overlap, **exact).fit(digits["X"], digits["y"], X_public=pool)
+        one = distiller(epsilon=1e6, records={"overlap": overlap})
+        fitted = one.fit(digits["X"], digits["y"], X_public=pool, noise=SeededNoise(0))
         assert fitted.rounds_[0].release.estimate.sum() == votes  # type: ignore[union-attr]
     voting, abstaining = (record.getMessage() for record in caplog.records)
     assert "200 of 900 records also lie in the pool, and vote" in voting
@@ -466,8 +489,8 @@ def test_records_that_lie_in_the_pool_vote_or_abstain(
     "settings",
     [
         {},
-        {"round_epsilon": 60.0},
-        {"trust": "distributed", "parties": 3},
+        {"account": {"round_epsilon": 60.0}},
+        {"trust": {"name": "distributed", "parties": 3}},
         {"trust": "shuffle", "delta": 1e-4, "mechanism": "multi-message"},
     ],
 )
@@ -475,10 +498,10 @@ def test_any_number_of_records_is_taken_where_it_is_private(
     digits: dict[str, np.ndarray], settings: dict[str, Any]
 ) -> None:
     """More than expected, fewer, and none at all: every record votes, and the release's law says nothing of them."""
-    settings = {"neighbours": "add-remove", "expected_records": 100, "num_queries": 10, "epsilon": 60.0, **settings}
+    settings = {"neighbours": "add-remove", "records": {"expected": 100}, "num_queries": 10, **settings}
     laws = set()
     for n in (0, 1, 100, 101, 900):
-        one = distiller(**settings, classes=range(10))
+        one = distiller(**settings, epsilon=60.0, classes=range(10))
         release = one.fit(digits["X"][:n], digits["y"][:n], X_public=digits["pool"]).rounds_[0].release
         assert release.estimate.sum() == n  # type: ignore[union-attr]  # but for a chance of 100 cells · 2e^-54
         laws.add((repr(release.law), str(release.guarantee)))  # type: ignore[union-attr]
@@ -491,8 +514,9 @@ def test_a_round_that_costs_the_whole_allowance_is_one_that_every_record_can_pay
     """Where two records must share cells, a vote is a larger part of what neighbours change, not of the allowance."""
     points = 100.0 * (np.arange(40) % 2)[:, None] + seeded(0, "allowance").normal(size=(40, 2))
     several = np.tile([1, 1, 0], (40, 1))
-    settings = {"num_queries": 2, "votes_per_record": 2, "labels_per_record": 2, "classes": [0, 1, 2]}
-    one = PrivateDistiller(500.0, round_epsilon=500.0, **settings)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"num_queries": 2, "votes_per_record": 2, "classes": [0, 1, 2]}
+    settings |= {"records": {"labels_per_record": 2}, "account": {"round_epsilon": 500.0}}
+    one = PrivateDistiller(500.0, **settings)
     release = one.fit(points, several, X_public=points + 0.5).rounds_[0].release
     assert release.estimate.tolist() == [[40, 40, 0]] * 2  # type: ignore[union-attr]  # but for a chance of 12e^-62
     assert one.guarantee_.epsilon == 500
@@ -510,15 +534,20 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
         ],
     }
     (tmp_path / "schema.json").write_text(json.dumps(written))
-    settings = {"num_queries": 3, "classes": [0, 1], "run_dir": tmp_path / "run"}
-    first = PrivateDistiller(1.0, schema=tmp_path / "schema.json", **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
-    assert first.published().schema == first.schema_
+    settings: dict[str, Any] = {"num_queries": 3, "classes": [0, 1], "account": {"run_dir": tmp_path / "run"}}
+
+    def read_by(schema: Any) -> PrivateDistiller:
+        one = PrivateDistiller(1.0, records={"schema": schema}, **settings)
+        return one.fit(pool, [0, 1] * 10, X_public=pool)
+
+    first = read_by(tmp_path / "schema.json")
+    assert first.published().settings.records.schema == first.schema_
     assert first.schema_.as_dict() == written and first.encoder_.transform([[1.0, 1990]]).shape == (1, 4)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
-    PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
+    read_by(written)
     written["columns"][1]["range"] = [1900, 2031]  # type: ignore[index]
     with pytest.raises(ChangedInput, match=r"^schema was"):
-        PrivateDistiller(1.0, schema=written, **settings).fit(pool, [0, 1] * 10, X_public=pool)  # type: ignore[arg-type]
+        read_by(written)
 
 
 def test_a_run_the_budget_cannot_pay_for_is_refused_before_any_work(
@@ -528,7 +557,7 @@ def test_a_run_the_budget_cannot_pay_for_is_refused_before_any_work(
     ledger.open_budget("digits", epsilon=1)
     monkeypatch.setattr("recordwise.pipeline.how_encoded", lambda encoder, pool: pytest.fail("work was done"))
     with pytest.raises(BudgetExceeded, match=r"needs epsilon 1\.5 but 1 of 1 is left"):
-        fit(distiller(epsilon=1.5, rounds=3, ledger=tmp_path / "ledger.sqlite", budget="digits"), digits)
+        fit(distiller(epsilon=1.5, rounds=3, account=paid_by(tmp_path)), digits)
     assert ledger.spent("digits") == 0
 
 
@@ -536,5 +565,50 @@ def test_one_process_that_plays_all_parties_says_so(digits: dict[str, np.ndarray
     from recordwise.report import summarize
 
     for trust, simulated in (("central", False), ("distributed", True)):
-        fitted = fit(distiller(trust=trust, parties=3 if simulated else 1), digits)
+        fitted = fit(distiller(trust={"name": trust, "parties": 3 if simulated else 1}), digits)
         assert ("played by one process" in summarize(fitted, digits["pool"], name="x").as_text()) == simulated
+
+
+def test_the_constructor_has_sixteen_parameters_and_settings_come_in_three_forms(digits: dict[str, np.ndarray]) -> None:
+    """A name, a mapping and an object say the same, and scikit-learn copies each of them."""
+    assert len(inspect.signature(PrivateDistiller).parameters) == 16
+    objects: dict[str, Any] = {
+        "trust": TrustSettings("distributed", parties=3),
+        "queries": QuerySettings(metric="cosine", max_distance=1.5),  # type: ignore[arg-type]
+        "decoder": DecoderSettings("posterior", min_confidence=0.1),
+        "student": StudentSettings("linear", input="vectors"),
+        "records": RecordSettings(overlap="abstain", expected=900),
+        "account": Account(budget="digits"),
+    }
+    mappings: dict[str, Any] = {
+        "trust": {"name": "distributed", "parties": 3},
+        "queries": {"metric": "cosine", "max_distance": 1.5},
+        "decoder": {"name": "posterior", "min_confidence": 0.1},
+        "student": {"name": "linear"},
+        "records": {"overlap": "abstain", "expected": 900},
+        "account": {"budget": "digits"},
+    }
+    as_objects, as_mappings = (distiller(**form) for form in (objects, mappings))
+    said = as_objects.settings.values() | {"student": "linear"}
+    assert said == as_mappings.settings.values() | {"student": "linear"}
+    for one in (as_objects, as_mappings):
+        assert clone(one).settings.values() == one.settings.values()
+        assert fit(clone(one), digits, SeededNoise(0)).score(digits["test"], digits["test_y"]) > 0.5
+    named = distiller(trust="local", decoder="posterior", student="mlp").settings
+    assert (named.terms.trust, named.decoder.name, named.student.model) == ("local", "posterior", "mlp")
+
+
+def test_a_decoder_of_one_s_own_is_asked(digits: dict[str, np.ndarray]) -> None:
+    seen = []
+
+    def own(release: Any, facts: Any) -> Any:
+        seen.append(facts.sizes.sum())
+        return decode_argmax(release, facts)
+
+    fitted = fit(distiller(decoder=own, student="linear"), digits)
+    assert set(seen) == {600} and fitted.score(digits["test"], digits["test_y"]) > 0.7
+
+
+def test_later_rounds_ask_in_the_metric_and_reach_of_the_first(digits: dict[str, np.ndarray]) -> None:
+    fitted = fit(distiller(rounds=2, queries={"metric": "cosine", "max_distance": 1.25}), digits)
+    assert [(one.queries.metric, one.queries.max_distance) for one in fitted.rounds_] == [("cosine", 1.25)] * 2

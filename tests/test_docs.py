@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from pydantic_core import PydanticUndefined
 
 from recordwise import cli
 from recordwise.randomness import seeded
@@ -274,31 +276,42 @@ def test_the_layout_in_the_readme_is_the_tree() -> None:
 
 
 def test_the_job_file_page_lists_every_key_with_its_default() -> None:
-    from recordwise import job
+    from recordwise import Account, DecoderSettings, QuerySettings, RecordSettings, TrustSettings, job
+    from recordwise.sections import Source
+    from recordwise.settings import Settings
 
     text = (DOCS / "job-file.md").read_text()
     sections = {
         "## Top level": job.JobFile,
-        "## A source": job.Source,
+        "## A source": Source,
         "## `[privacy]`": job.Privacy,
         "## `[method]`": job.Method,
+        "### Settings of `trust`": TrustSettings,
+        "### Settings of `queries`": QuerySettings,
+        "### Settings of `decoder`": DecoderSettings,
+        "## `[records]`": RecordSettings,
+        "## `[account]`": Account,
     }
     for heading, model in sections.items():
-        section = text.split(heading)[1].split("\n## ")[0]
+        section = re.split(r"\n###? ", text.split(heading)[1])[0]
         told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
-        for key, field in model.model_fields.items():
+        known = {field.name: field for field in fields(model)} if is_dataclass(model) else model.model_fields
+        for key, field in known.items():
+            default = field.default
+            if isinstance(default, Settings) and default.by_name:  # a name by itself stands for the first setting
+                default = getattr(default, fields(default)[0].name)
             expected = (
                 "required"
-                if field.is_required()
+                if default is PydanticUndefined
                 else "its defaults"
-                if field.default_factory
+                if isinstance(default, Settings)
                 else "none"
-                if field.default is None
-                else f'`"{field.default}"`'
-                if isinstance(field.default, str)
-                else f"`{field.default}`"
+                if default is None
+                else f'`"{default}"`'
+                if isinstance(default, str)
+                else f"`{default}`"
             )
-            assert told.pop(field.alias or key, "absent") == expected, f"{heading} {key}"
+            assert told.pop(key, "absent") == expected, f"{heading} {key}"
         assert not told, f"{heading} has keys that no job has: {sorted(told)}"
 
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.fits import RepeatedFit, _seen, uncounted
-from recordwise.privacy.noise import SeededNoise
+from recordwise.privacy.noise import Noise, SeededNoise
 from recordwise.randomness import seeded
 
 TRUTH = np.arange(200) % 2
@@ -30,11 +30,13 @@ def distiller(**settings: Any) -> PrivateDistiller:
     return PrivateDistiller(**{"epsilon": 1.5, "num_queries": 4, "classes": [0, 1], **settings})
 
 
-def told(one: PrivateDistiller, samples: Any = X, labels: Any = Y, pool: Any = POOL) -> list[str]:
+def told(
+    one: PrivateDistiller, samples: Any = X, labels: Any = Y, pool: Any = POOL, noise: Noise | None = None
+) -> list[str]:
     """What a fit says about fits before."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        one.fit(samples, labels, X_public=pool)
+        one.fit(samples, labels, X_public=pool, noise=noise)
     return [str(said.message) for said in caught if issubclass(said.category, RepeatedFit)]
 
 
@@ -75,9 +77,9 @@ def test_a_grid_search_says_it() -> None:
 
 def test_what_is_accounted_for_or_not_private_or_not_new_is_not_counted(tmp_path: Path) -> None:
     for _ in range(2):
-        assert told(distiller(noise=SeededNoise(0))) == []
-        assert told(distiller(ledger=tmp_path / "ledger.sqlite", budget_epsilon=100)) == []
-        assert told(distiller(run_dir=tmp_path / "run")) == []  # the second time it is the same release
+        assert told(distiller(), noise=SeededNoise(0)) == []
+        assert told(distiller(account={"ledger": tmp_path / "ledger.sqlite", "budget_epsilon": 100})) == []
+        assert told(distiller(account={"run_dir": tmp_path / "run"})) == []  # the second time the same release
 
 
 @pytest.mark.parametrize("kind", ["words", "table"])

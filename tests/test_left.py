@@ -90,11 +90,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def left(samples: Any, labels: Any, pool: Any, folder: Path, neighbours: str, **settings: Any) -> dict[str, Any]:
-    asked = {"num_queries": 6, "classes": [0, 1], "expected_records": 100, "run_dir": folder / "run", **settings}
-    fitted = PrivateDistiller(2.0, neighbours=neighbours, **asked).fit(samples, labels, X_public=pool)
+    asked = {"num_queries": 6, "classes": [0, 1], "records": {"expected": 100}, **settings}
+    account = {"run_dir": folder / "run"}
+    fitted = PrivateDistiller(2.0, neighbours=neighbours, account=account, **asked)
+    fitted.fit(samples, labels, X_public=pool)
     told = summarize(fitted, pool, name="walk")
     write_report(told, folder / "report.html")
-    fitted.run_dir = None  # where it lies is the caller's, and another for every fit here
+    fitted.account = None  # where it lies is the caller's, and another for every fit here
     found = leaves(fitted, "fitted", set()) | leaves(fitted.published(), "published", set())
     return {
         **found,

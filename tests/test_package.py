@@ -21,7 +21,7 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
-    {"extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"privacy", "checkpoint"},
     {"nearest"},
     {"votes"},
@@ -30,8 +30,9 @@ ORDER = [  # a room imports from rooms above it alone
     {"encoders", "queries", "device"},
     {"labels", "baselines"},
     {"students"},
-    {"planner", "records", "account", "fits", "sklearn_steps"},
-    {"pipeline", "job"},
+    {"planner", "records", "account", "sections", "fits", "sklearn_steps"},
+    {"design", "job"},
+    {"pipeline"},
     {"distiller"},
     {"report", "audit"},
     {"run", "demo"},

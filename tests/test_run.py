@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,14 @@ def save(folder: Path, *, X: Any, y: Any, pool: Any) -> None:
     np.savez(folder / "pool.npz", X=pool)
 
 
-def run(folder: Path, privacy: str = "epsilon = 2.0", method: str = "num_queries = 12", name: str = "job") -> Outcome:
+def run(
+    folder: Path,
+    privacy: str = "epsilon = 2.0",
+    method: str = "num_queries = 12",
+    account: str = "",
+    records: str = "",
+    name: str = "job",
+) -> Outcome:
     if "classes" not in method:
         method = f"classes = [0, 1, 2]\n{method}"
     (folder / f"{name}.toml").write_text(
@@ -58,6 +66,10 @@ samples = "X"
 path = "pool.npz"
 [privacy]
 {privacy}
+[account]
+{account}
+[records]
+{records}
 [method]
 {method}
 """
@@ -81,10 +93,13 @@ MISTAKES: dict[str, tuple[dict[str, str], str]] = {
     "epsilon nan": ({"privacy": "epsilon = nan"}, "finite number, got nan"),
     "decoder": ({"method": 'num_queries = 12\ndecoder = "x"'}, "decoder must be one of"),
     "encoder": ({"method": 'num_queries = 12\nencoder = "x"'}, "encoder must be"),
-    "distance": ({"method": "num_queries = 12\nmax_distance = nan"}, "max_distance must be >= 0"),
+    "distance": ({"method": "num_queries = 12\nqueries = {max_distance = nan}"}, "max_distance must be >= 0"),
     "seed": ({"method": "num_queries = 12\nrandom_state = -1"}, "random_state must be"),
+    "unknown setting": ({"account": "bugdet = 1"}, "account has no setting 'bugdet', it has ledger, budget, "),
+    "unknown trust": ({"privacy": 'epsilon = 1.0\ntrust = {name = "nobody"}'}, "trust must be one of 'central'"),
+    "two folders": ({"account": 'run_dir = "here"'}, "the folder of a run is `out`, not account.run_dir"),
     "no classes": ({"method": "num_queries = 12\nclasses = []"}, "classes must name"),
-    "expected records": ({"method": "num_queries = 12\nexpected_records = 0"}, "expected_records must be"),
+    "expected records": ({"records": "expected = 0"}, "records: records.expected must be a whole number >= 1, got 0$"),
 }
 
 
@@ -121,13 +136,13 @@ def test_bad_data_is_one_line_and_leaves_no_folder(tmp_path: Path, blobs: dict[s
 def test_what_was_refused_can_be_mended_and_run_again(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     """Epsilon may be thought over as long as nothing is spent, although the run has a folder by then."""
     Ledger.open(tmp_path / "small.sqlite").open_budget("us", epsilon=3.5)
-    payer = '\nledger = "small.sqlite"\nbudget = "us"'
+    payer = 'ledger = "small.sqlite"\nbudget = "us"'
     with pytest.raises(BudgetExceeded, match="needs epsilon 4"):
-        run(tmp_path, privacy="epsilon = 4.0" + payer)
+        run(tmp_path, privacy="epsilon = 4.0", account=payer)
     assert (tmp_path / "runs" / "job" / "run.json").exists()
-    assert run(tmp_path, privacy="epsilon = 3.0" + payer).summary.guarantee["epsilon"] == 3.0
+    assert run(tmp_path, privacy="epsilon = 3.0", account=payer).summary.guarantee["epsilon"] == 3.0
     with pytest.raises(ChangedInput, match=r"^epsilon was 3\.0"):
-        run(tmp_path, privacy="epsilon = 4.0" + payer)
+        run(tmp_path, privacy="epsilon = 4.0", account=payer)
 
 
 def test_records_and_classes_that_changed_are_noticed_on_resuming(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
@@ -140,14 +155,14 @@ def test_records_and_classes_that_changed_are_noticed_on_resuming(tmp_path: Path
 
 
 def test_a_job_may_open_its_budget_and_another_job_find_it_spent(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
-    shared = 'epsilon = 2.0\nledger = "shared.sqlite"\nbudget = "us"\nbudget_epsilon = 3.0'
-    run(tmp_path, privacy=shared)
+    shared = 'ledger = "shared.sqlite"\nbudget = "us"\nbudget_epsilon = 3.0'
+    run(tmp_path, account=shared)
     with pytest.raises(BudgetExceeded, match="needs epsilon 2 but 1 of 3 is left"):
-        run(tmp_path, privacy=shared, name="second")
+        run(tmp_path, account=shared, name="second")
     with pytest.raises(InvalidInput, match="has no budget 'them'"):
-        run(tmp_path, privacy='epsilon = 1.0\nledger = "shared.sqlite"\nbudget = "them"', name="third")
+        run(tmp_path, account='ledger = "shared.sqlite"\nbudget = "them"', name="third")
     with pytest.raises(LedgerFault, match=r"sheared.sqlite does not exist"):
-        run(tmp_path, privacy='epsilon = 1.0\nledger = "sheared.sqlite"\nbudget = "us"', name="fourth")
+        run(tmp_path, account='ledger = "sheared.sqlite"\nbudget = "us"', name="fourth")
     assert not (tmp_path / "sheared.sqlite").exists()
 
 
@@ -277,7 +292,7 @@ def test_a_test_set_that_cannot_be_scored_is_refused_before_spending(
 
 def test_what_is_done_with_a_release_may_be_thought_over_for_free(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
     unsure = "epsilon = 0.01"
-    method = 'num_queries = 12\nstudent = "linear"\nmin_confidence = 1.0\nrounds = {rounds}'
+    method = 'num_queries = 12\nstudent = "linear"\ndecoder = {{min_confidence = 1.0}}\nrounds = {rounds}'
     for rounds in (1, 2):
         with pytest.raises(InvalidInput, match="nothing to teach"):
             run(tmp_path, method=method.format(rounds=rounds), name=f"job{rounds}", privacy=unsure)
@@ -285,7 +300,7 @@ def test_what_is_done_with_a_release_may_be_thought_over_for_free(tmp_path: Path
         tmp_path, method='num_queries = 12\nstudent = "mlp"\ndecoder = "posterior"', name="job1", privacy=unsure
     )
     assert mended.summary.ledger is not None and mended.summary.ledger["budgets"]["default"]["spent"] == 0.01
-    again = 'num_queries = 12\nstudent = "linear"\nmin_confidence = 0.0\nrounds = 2'
+    again = 'num_queries = 12\nstudent = "linear"\ndecoder = {min_confidence = 0.0}\nrounds = 2'
     with pytest.raises(ChangedInput, match="min_confidence"):  # what is asked next depends on it
         run(tmp_path, method=again, name="job2", privacy=unsure)
 
@@ -302,6 +317,54 @@ def test_a_list_of_classes_read_off_the_labels_is_said_to_be_unprotected(
     )
     with pytest.raises(InvalidInput, match=r"method\.classes: Field required"):
         read_job(tmp_path / "bare.toml")
+
+
+def test_a_job_asks_in_the_words_of_the_estimator(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
+    """Every parameter, and nothing else; a table says what the mapping says."""
+    (tmp_path / "schema.toml").write_text('kind = "vectors"\nshape = [4]\n')
+    (tmp_path / "job.toml").write_text(
+        """
+[private]
+path = "records.npz"
+labels = "y"
+samples = "X"
+[public]
+path = "pool.npz"
+[privacy]
+epsilon = 2.0
+[privacy.trust]
+name = "distributed"
+parties = 3
+[method]
+classes = [0, 1, 2]
+num_queries = 12
+queries = {metric = "cosine", max_distance = 1.5}
+decoder = {min_confidence = 0.1}
+student = {name = "mlp", hidden = [8], input = "samples"}
+[records]
+schema = "schema.toml"
+overlap = "abstain"
+[account]
+ledger = "ledger.sqlite"
+budget_epsilon = 2.0
+"""
+    )
+    job = read_job(tmp_path / "job.toml")
+    assert set(job.settings()) == set(inspect.signature(PrivateDistiller).parameters)
+    written = PrivateDistiller(
+        2.0,
+        trust={"name": "distributed", "parties": 3},
+        classes=[0, 1, 2],
+        num_queries=12,
+        queries={"metric": "cosine", "max_distance": 1.5},
+        decoder={"min_confidence": 0.1},
+        student={"name": "mlp", "hidden": [8], "input": "samples"},
+        records={"schema": tmp_path / "schema.toml", "overlap": "abstain"},
+        account={"ledger": str(tmp_path / "ledger.sqlite"), "budget_epsilon": 2.0},
+    )
+    assert PrivateDistiller(**job.settings()).settings.values() == written.settings.values()
+    done = run_job(job, Silent())
+    assert done.summary.settings["trust.parties"] == 3 and done.summary.guarantee["trust"] == "distributed"
 
 
 def test_encoders_and_students_take_settings(tmp_path: Path, blobs: dict[str, np.ndarray]) -> None:
@@ -346,7 +409,8 @@ def test_several_labels_of_a_sample_share_a_line(tmp_path: Path) -> None:
     y = rng.integers(2, size=(420, 2))
     X = 6.0 * y + rng.normal(size=(420, 2))  # two independent labels: four corners
     save(tmp_path, X=X[:300], y=y[:300], pool=X[300:])
-    done = run(tmp_path, "epsilon = 20.0", 'num_queries = 8\nlabels_per_record = 2\nclasses = ["hot", "wet"]')
+    method = 'num_queries = 8\nclasses = ["hot", "wet"]'
+    done = run(tmp_path, "epsilon = 20.0", method, records="labels_per_record = 2")
     with (done.folder / "labels.csv").open() as file:
         found = [row["label"] for row in csv.DictReader(file)]
     expected = [";".join(name for name, on in zip(("hot", "wet"), row, strict=True) if on) for row in y[300:]]

@@ -20,15 +20,15 @@ from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
-from recordwise.pipeline import Design, Distilled
+from recordwise.pipeline import Distilled
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.shuffle import ShuffleMulti
-from recordwise.protocols.terms import Terms
-from recordwise.queries import KMeansQueries, Queries, UncertainQueries
+from recordwise.protocols.terms import Terms, TrustSettings
+from recordwise.queries import KMeansQueries, Queries, QuerySettings, UncertainQueries
 from recordwise.votes.ballot import Ballot
 
 BALLOT = Ballot(num_queries=2, num_classes=2)
@@ -48,20 +48,6 @@ def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
-
-
-def design(**choices: Any) -> Any:
-    protocols = (CentralLaplace(ballot=BALLOT, epsilon=Fraction(1)),)
-    told = {
-        "schema": Schema.of(POINTS),
-        "encoder": None,
-        "queries": "kmeans",
-        "max_distance": None,
-        "decoder": "auto",
-        "student": "linear",
-    }
-    more = {"min_confidence": 0.0, "student_input": "vectors", "num_records": None, "seed": 0}
-    return Design(protocols=protocols, **told, **more, **choices)  # type: ignore[arg-type]
 
 
 def reply(**choices: Any) -> Any:
@@ -87,6 +73,8 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
+    "QuerySettings": QuerySettings,
+    "TrustSettings": TrustSettings,
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),
     "ReplayResult": lambda **choices: ReplayResult(changes=(), protocols=(), **choices),
     "ShuffleMulti": lambda **choices: ShuffleMulti(
@@ -94,7 +82,6 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Task": lambda **choices: Task(mechanism=Collision(ballot=BALLOT, epsilon=Fraction(1)), queries=POINTS, **choices),
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
-    "Design": lambda **choices: design(**choices),
     "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
     "Reply": lambda **choices: reply(**choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
@@ -142,7 +129,8 @@ def test_a_word_and_a_member_make_the_same_value() -> None:
                         assert getattr(made, name) is member, f"{kind.__name__}.{name}"
                         outcomes.append(repr(made))
                 assert outcomes[0] == outcomes[1], f"{kind.__name__}.{name}"
-            with pytest.raises(InvalidInput, match=f"{name} must be one of"):
+            said = getattr(kind, "of", name) if name == "name" else name
+            with pytest.raises(InvalidInput, match=f"{said} must be one of"):
                 make(**{**usual, name: "neither"})
     assert {"Terms", "Guarantee", "Budget", "Task", "DistributedLaplace", "CentralGaussian", "Queries"} <= seen
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.durable import write_whole
-from recordwise.errors import ChangedInput, InvalidInput
+from recordwise.errors import ChangedInput
 from recordwise.privacy.events import Event
 from recordwise.privacy.filter import RecordFilter
-from recordwise.privacy.guarantee import Guarantee, Trust, exact
+from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger import Budget, Ledger
 from recordwise.privacy.noise import Noise
-from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.registry import AUTO
 from recordwise.protocols.release import Release, pack, unpack
 from recordwise.protocols.terms import Terms
+from recordwise.settings import Settings
 from recordwise.votes.ballot import NOBODY, Votes
 
 Kept = TypeVar("Kept")
@@ -30,8 +29,34 @@ WAIT = 3600.0  # seconds: another run votes inside its transaction, which may ta
 PAYMENTS, OWNERS = "payments.npz", "records.sha256"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Account(Settings):
+    """Who pays for a run, and where its folder is.
+
+    Attributes:
+      ledger: Path or URL of the ledger that pays; None keeps no account beyond this run.
+      budget: The ledger's budget to charge.
+      budget_epsilon: Opens that budget, if it is not open yet, with this epsilon and `budget_delta`; None needs an open
+        one.
+      budget_delta: See `budget_epsilon`.
+      run_dir: A folder that lets a killed run go on where it was, without a second charge or a second release.
+      round_epsilon: Individual accounting: a full round of votes costs a record this much, and it votes as long as it
+        can pay from its own allowance of the run's epsilon. Records that abstain (`queries.max_distance`) pay nothing,
+        so rounds · round_epsilon may exceed epsilon. None charges every record for every round, voting or not.
+    """
+
+    of: ClassVar[str] = "account"
+    by_name: ClassVar[bool] = False
+    ledger: str | Path | None = None
+    budget: str = "default"
+    budget_epsilon: float | None = None
+    budget_delta: float = 0.0
+    run_dir: str | Path | None = None
+    round_epsilon: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
-class Account:
+class OpenAccount:
     """One run's payments.
 
     Guarantees:
@@ -58,47 +83,39 @@ class Account:
     @classmethod
     def open(
         cls,
+        account: Account,
         terms: Terms,
         *,
         folder: Checkpoint | NoFolder,
         noise: Noise,
-        ledger: str | Path | None,
-        budget: str,
-        budget_terms: tuple[float, float] | None,
-        individual: bool,
         num_records: int,
-    ) -> Account:
-        """The account of a new run, or of one that goes on.
-
-        Args:
-          budget_terms: Epsilon and delta to open the budget with, if it is not open yet.
-          individual: Records pay for the votes they cast, from an allowance of the terms' epsilon.
-        """
+    ) -> OpenAccount:
+        """The account of a new run, or of one that goes on."""
         payments = None
-        if individual:
-            if terms.trust is not Trust.CENTRAL or terms.delta or terms.mechanism not in (AUTO, CentralLaplace.name):
-                raise InvalidInput("round_epsilon needs central trust, delta 0 and the laplace mechanism")
+        if account.round_epsilon is not None:
             kept = folder.private_path(PAYMENTS)
             if kept is not None and kept.exists():
                 payments = RecordFilter.load(kept)
             else:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
         # A budget that must be open already lies in a ledger that exists.
-        may_begin = budget_terms is not None and not folder.bound
-        book = None if ledger is None else Ledger.open(ledger, create=may_begin, wait=WAIT)
-        to_open = budget_terms and Budget(
-            name=budget,
-            epsilon=exact(budget_terms[0], "budget_epsilon"),
-            delta=exact(budget_terms[1], "budget_delta"),
-            neighbours=terms.neighbours,
-        )
-        account = cls(folder, noise, book, budget, to_open, payments)
+        may_begin = account.budget_epsilon is not None and not folder.bound
+        book = None if account.ledger is None else Ledger.open(account.ledger, create=may_begin, wait=WAIT)
+        to_open = None
+        if account.budget_epsilon is not None:
+            to_open = Budget(
+                name=account.budget,
+                epsilon=exact(account.budget_epsilon, "account.budget_epsilon"),
+                delta=exact(account.budget_delta, "account.budget_delta"),
+                neighbours=terms.neighbours,
+            )
+        opened = cls(folder, noise, book, account.budget, to_open, payments)
         # A budget that is not open, or open on other terms, is refused before any work is done; so is another payer.
-        opened = book is not None and budget in {held.name for held in book.budgets()}
-        if book is not None and (to_open is None or opened):
-            account._open_budget(book)
-        folder.refuse_other_payer(account._payer() if book is None or opened else "a budget that is not open")
-        return account
+        is_open = book is not None and account.budget in {held.name for held in book.budgets()}
+        if book is not None and (to_open is None or is_open):
+            opened._open_budget(book)
+        folder.refuse_other_payer(opened._payer() if book is None or is_open else "a budget that is not open")
+        return opened
 
     def refuse_unpayable(self, protocols: Sequence[Protocol[Any]]) -> None:
         """Refuse a run that its budget cannot pay for, before hours go into encoders and clusters."""

@@ -15,109 +15,66 @@
 
     [privacy]
     epsilon = 0.5
-    ledger = "ledger.sqlite"
-    budget = "patients-2026"
 
     [method]
     classes = ["flu", "cold", "neither"]
-    student = "linear"
+    student = "linear"                # or with settings: {name = "mlp", hidden = [64]}
 
-Paths are relative to the file. Every other key has a default; `JobFile` lists them all. A section [schema], or the path
-of one, says how samples are read where the pool is not to fix it.
+    [records]                         # optional: schema, overlap, expected, labels_per_record
+    overlap = "abstain"
+
+    [account]                         # who pays; without it the run keeps a ledger of its own
+    ledger = "ledger.sqlite"
+    budget = "patients-2026"
+
+Paths are relative to the file. Every other key has a default. Below [privacy] and [method] the keys are the parameters
+of `PrivateDistiller`; [records] and [account] are two of them, and wherever a parameter takes settings, a table is
+them.
 """
 
 from __future__ import annotations
 
-import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import PlainValidator, model_validator
 
-from recordwise.data.files import read
-from recordwise.data.samples import Kind, Loaded, Samples
+from recordwise.account import Account
+from recordwise.data.samples import Samples
 from recordwise.data.schema import Schema
-from recordwise.errors import InvalidInput, shown
-
-TABLES = (".csv", ".parquet")
-
-
-class Section(BaseModel):
-    """A part of a settings file: whatever it does not know is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(Section):
-    """Where samples, and perhaps labels, are read from."""
-
-    path: Path
-    samples: str | list[str] | None = None
-    labels: str | list[str] | None = None
-    image_size: tuple[int, int] | None = None
-
-    def read(self, section: str, schema: Schema | None = None) -> Loaded:
-        """The samples as they stand in the file; a mistake in its form is one line that names the section.
-
-        Args:
-          schema: What is known of the samples. Its columns are found by their names, in whatever order they stand, and
-            images come in its size.
-        """
-        samples, size = self.samples, self.image_size
-        try:
-            if schema is not None and schema.names and self.path.suffix.lower() in TABLES:
-                samples = self._columns(schema.names)
-            if schema is not None and schema.kind == Kind.IMAGES and size is None:
-                size = schema.shape[0], schema.shape[1]
-            loaded = read(self.path, samples=samples, labels=self.labels, image_size=size)
-            if schema is not None and loaded.parse and schema.width not in (0, len(loaded.columns)):
-                raise InvalidInput(f"samples must have the pool's {schema.width} columns, got {len(loaded.columns)}")
-        except InvalidInput as fault:
-            raise InvalidInput(f"[{section}] {fault}") from fault
-        return loaded
-
-    def _columns(self, names: tuple[str, ...]) -> list[str]:
-        chosen = names if self.samples is None else [self.samples] if isinstance(self.samples, str) else self.samples
-        if set(chosen) != set(names):
-            raise InvalidInput(f"samples must be the pool's columns ({', '.join(names)}), got {', '.join(chosen)}")
-        return list(names)
+from recordwise.encoders.spec import located, opened
+from recordwise.errors import InvalidInput
+from recordwise.labels import DecoderSettings
+from recordwise.protocols.terms import TrustSettings
+from recordwise.queries import QuerySettings
+from recordwise.records import RecordSettings
+from recordwise.sections import Section, Source, read_settings
+from recordwise.students import StudentSettings
 
 
 class Privacy(Section):
-    """What the run may cost, and who pays."""
+    """What the run may cost; the names are `PrivateDistiller`'s."""
 
     epsilon: float
     delta: float = 0.0
     neighbours: Literal["replace", "add-remove"] = "replace"
-    trust: Literal["central", "distributed", "local", "shuffle"] = "central"
+    trust: Annotated[TrustSettings, PlainValidator(TrustSettings.given)] = TrustSettings()
     mechanism: str = "auto"
-    parties: int = 1
-    colluding: int = 1
-    ledger: str | None = None
-    budget: str = "default"
-    budget_epsilon: float | None = None
-    budget_delta: float = 0.0
 
 
 class Method(Section):
     """How the pool is labelled and the student taught; the names are `PrivateDistiller`'s."""
 
+    encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
     num_queries: int | Literal["auto"] = "auto"
-    queries: str | dict[str, Any] = "kmeans"
+    queries: Annotated[QuerySettings, PlainValidator(QuerySettings.given)] = QuerySettings()
     votes_per_record: int = 1
-    labels_per_record: int = 1
     classes: list[int] | list[str]
     rounds: int = 1
-    metric: Literal["euclidean", "cosine"] = "euclidean"
-    encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
-    decoder: str = "auto"
-    min_confidence: float = 0.0
-    max_distance: float | None = None
-    round_epsilon: float | None = None
-    student: str | dict[str, Any] = "counts"
-    expected_records: int | None = None
-    overlap: Literal["vote", "abstain"] = "vote"
+    decoder: Annotated[DecoderSettings, PlainValidator(DecoderSettings.given)] = DecoderSettings()
+    student: Annotated[StudentSettings, PlainValidator(StudentSettings.given)] = StudentSettings()
     random_state: int = 0
 
 
@@ -128,22 +85,28 @@ class RunFile(Section):
     out: Path | None = None
     public: Source
     test: Source | None = None
-    declared_schema: dict[str, Any] | Path | None = Field(default=None, alias="schema")
     privacy: Privacy
     method: Method
+    records: Annotated[RecordSettings, PlainValidator(RecordSettings.given)] = RecordSettings()
+    account: Annotated[Account, PlainValidator(Account.given)] = Account()
+
+    @model_validator(mode="after")
+    def _one_folder(self) -> Self:
+        if self.account.run_dir is not None:
+            raise ValueError("the folder of a run is `out`, not account.run_dir")
+        return self
 
     def read_pool(self) -> tuple[Schema, Samples]:
         """How samples are read, as the file says or as its pool fixes, and the pool, read so."""
         public = self.public.read("public")
-        schema = Schema.of_loaded(public) if self.declared_schema is None else Schema.given(self.declared_schema)
+        declared = self.records.schema
+        schema = Schema.of_loaded(public) if declared is None else Schema.given(declared)
         return schema, schema.pool(public.samples, "[public] samples")
 
     def settings(self) -> dict[str, Any]:
-        """What the job asks of a `PrivateDistiller`, but for who pays and where things are kept."""
-        from recordwise.encoders.spec import opened
-
-        terms = self.privacy.model_dump(exclude={"ledger", "budget", "budget_epsilon", "budget_delta"})
-        return {**terms, **self.method.model_dump(), "encoder": opened(self.method.encoder)}
+        """The parameters of the `PrivateDistiller` that the file asks for."""
+        asked = {**dict(self.privacy), **dict(self.method), "encoder": opened(self.method.encoder)}
+        return asked | {"records": self.records, "account": self.account}
 
 
 class JobFile(RunFile):
@@ -159,7 +122,6 @@ class JobFile(RunFile):
         return private.samples, private.labels
 
 
-Settings = TypeVar("Settings", bound=Section)
 Run = TypeVar("Run", bound=RunFile)
 
 
@@ -168,28 +130,10 @@ def read_job(path: str | Path) -> JobFile:
     return absolute(read_settings(Path(path), JobFile), Path(path).resolve())
 
 
-def read_settings(path: Path, kind: type[Settings]) -> Settings:
-    """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as fault:
-        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
-    try:
-        return kind.model_validate(content)
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{path.name}: {where}: {first['msg']}, got {shown(first.get('input'))}") from fault
-
-
 def absolute(run: Run, path: Path) -> Run:
     """The same run, with paths that are relative to its file made absolute."""
-    from recordwise.encoders.spec import located
-
-    folder, ledger, schema = path.parent, run.privacy.ledger, run.declared_schema
-    if ledger is not None and "://" not in ledger:
+    folder, ledger, schema = path.parent, run.account.ledger, run.records.schema
+    if ledger is not None and "://" not in str(ledger):
         ledger = str(folder / ledger)
     sources = {
         name: source.model_copy(update={"path": folder / source.path})
@@ -200,8 +144,8 @@ def absolute(run: Run, path: Path) -> Run:
         update={
             "name": run.name or path.stem,
             "out": folder / (run.out or Path("runs") / (run.name or path.stem)),
-            "declared_schema": folder / schema if isinstance(schema, Path) else schema,
-            "privacy": run.privacy.model_copy(update={"ledger": ledger}),
+            "records": replace(run.records, schema=folder / schema if isinstance(schema, str | Path) else schema),
+            "account": replace(run.account, ledger=ledger),
             "method": run.method.model_copy(update={"encoder": located(run.method.encoder, folder)}),
             **sources,
         }

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from recordwise.account import Account
+from recordwise.account import OpenAccount
 from recordwise.arrays import NOBODY, Ints
 from recordwise.data import Samples, Schema
+from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
 from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph
-from recordwise.nearest import Metric
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
@@ -37,48 +37,10 @@ from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import Asked, Learnt, class_probabilities, reads_counts, student_from, try_student
 from recordwise.students import teach as teach_student
-from recordwise.votes import Ballot, Votes
+from recordwise.students.spec import VECTORS
+from recordwise.votes import Votes
 
 WITHOUT_COUNTS = "linear"  # what "counts" is where a release has none
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
-    """Everything about a run that is decided before a record is looked at. Public.
-
-    Attributes:
-      protocols: One per round.
-      encoder: Not fitted yet.
-      queries: What the first round asks, as `queries.first_queries` takes it.
-      decoder: How labels are read off a release.
-      min_confidence: Queries whose label is less sure than this are left out of the student's training.
-      student_input: What the student learns from: "vectors", or the "samples" themselves.
-      num_records: Where it is public, as it is under replace-one neighbours; else None.
-      seed: Of clusters and student, never of noise.
-    """
-
-    protocols: tuple[Protocol[Any], ...]
-    schema: Schema
-    encoder: Any
-    queries: Any
-    metric: Metric
-    max_distance: float | None
-    decoder: str
-    min_confidence: float
-    student: Any
-    student_input: str
-    num_records: int | None
-    seed: int
-
-    def __post_init__(self) -> None:
-        members(self, metric=Metric)
-
-    @property
-    def ballot(self) -> Ballot:
-        return self.protocols[0].ballot
-
-    def new_student(self) -> Any:
-        return student_from(self.student, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,7 +103,7 @@ def distil(
     samples: Samples,
     design: Design,
     voters: Voters,
-    account: Account,
+    account: OpenAccount,
     *,
     progress: Progress | None = None,
     on_round: Callable[[Round], object] = lambda one: None,
@@ -157,7 +119,7 @@ def distil(
         encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
         manner = how_encoded(encoder, samples)
         pool = encode_public(encoder, samples, manner=manner)
-    material = pool if design.student_input == "vectors" else samples
+    material = pool if design.student.input == VECTORS else samples
     try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
 
     rounds: list[Round] = []
@@ -187,19 +149,17 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
     """Step 2: the next queries: clusters of the pool, and after a round smaller ones where its student is unsure."""
     ballot = design.ballot
     if not rounds:
-        found = first_queries(
+        return first_queries(
             design.queries,
             pool,
             num_queries=ballot.num_queries,
             votes_per_record=ballot.votes_per_record,
-            metric=design.metric,
             seed=design.seed,
         )
-    else:
-        unsure = class_probabilities(teach(rounds, material, design).student, material, ballot.num_classes)
-        again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=design.metric)
-        found = again.ask(pool, unsure)
-    return found if design.max_distance is None else replace(found, max_distance=design.max_distance)
+    first = rounds[0].queries
+    unsure = class_probabilities(teach(rounds, material, design).student, material, ballot.num_classes)
+    again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
+    return replace(again.ask(pool, unsure), max_distance=first.max_distance)
 
 
 def vote(records: Records, question: Question, progress: Progress | None = None) -> Votes:
@@ -239,10 +199,10 @@ def label(released: Release, queries: Queries, graph: NDArray[np.float64], desig
         released,
         sizes=queries.sizes,
         graph=graph,
-        decoder=design.decoder,
+        decoder=design.decoder.name,
         num_records=design.num_records,
     )
-    return found.abstain_below(design.min_confidence)
+    return found.abstain_below(design.decoder.min_confidence)
 
 
 def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
@@ -261,7 +221,7 @@ def teach(rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
     confidence = probabilities.max(axis=1)
     return Taught(
         student=learnt.student,
-        labels=np.where(confidence >= design.min_confidence, probabilities.argmax(axis=1), ABSTAIN),
+        labels=np.where(confidence >= design.decoder.min_confidence, probabilities.argmax(axis=1), ABSTAIN),
         probabilities=probabilities,
         confidence=confidence,
         learnt=learnt,

@@ -8,10 +8,11 @@ their holder: it is logged on this machine and returned to nobody.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from recordwise.hashing import fingerprint
 from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import NUMPY, nearest_queries
 from recordwise.queries import Queries
+from recordwise.settings import Settings
 from recordwise.votes import NOBODY, Ballot, Votes
 
 log = logging.getLogger("recordwise.records")  # for the holder of the records, on the holder's own machine
@@ -56,6 +58,38 @@ WORDS = {
     Why.COPY: "that also lie in the pool",
 }
 Reasons = NDArray[np.int8]  # (n,) of Why. Private.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSettings(Settings):
+    """What is publicly known of the private records, and how they are read.
+
+    Attributes:
+      schema: How records are read: a `Schema`, a mapping, or a JSON or TOML file; None is what the pool fixes.
+      overlap: What records do that also lie in the pool: "vote" or "abstain". Whether a record abstains depends on that
+        record and the public pool alone.
+      expected: A public guess of the number of records; needed under add-remove, where their number is private, for
+        num_queries="auto" and for shuffle trust. There so many take part, whatever the number of records.
+      labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
+    """
+
+    of: ClassVar[str] = "records"
+    by_name: ClassVar[bool] = False
+    schema: Schema | Mapping[str, Any] | str | Path | None = None
+    overlap: str = COPIES_VOTE
+    expected: int | None = None
+    labels_per_record: int = 1
+
+    def __post_init__(self) -> None:
+        _check_overlap(self.overlap)
+        if self.expected is not None:
+            whole(**{"records.expected": self.expected})
+        whole(**{"records.labels_per_record": self.labels_per_record})
+
+
+def _check_overlap(overlap: str) -> None:
+    if overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
+        raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {overlap!r}")
 
 
 # The public list of classes
@@ -200,8 +234,7 @@ class Records:
     overlap: str = COPIES_VOTE
 
     def __post_init__(self) -> None:
-        if self.overlap not in (COPIES_VOTE, COPIES_ABSTAIN):
-            raise InvalidInput(f"overlap must be {COPIES_VOTE!r} or {COPIES_ABSTAIN!r}, got {self.overlap!r}")
+        _check_overlap(self.overlap)
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -5,23 +5,25 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.account import Account
 from recordwise.checkpoint import OWN_LEDGER
 from recordwise.data import Samples, Schema
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, shown
-from recordwise.job import JobFile, Source
+from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.progress import Progress
 from recordwise.records import check_labels, read_labels
 from recordwise.report import Summary, summarize, write_report
+from recordwise.sections import Source
 from recordwise.votes import NOBODY
 
 
@@ -46,29 +48,25 @@ def run_job(job: JobFile, progress: Progress) -> Outcome:
     samples, labels = job.read_records(schema)
     test = None
     if job.test is not None:
-        test = read_test(job.test, schema, job.method.classes, several=job.method.labels_per_record > 1)
-    distiller = PrivateDistiller(
-        **job.settings(),
-        ledger=job.privacy.ledger or str(job.out / OWN_LEDGER),
-        budget=job.privacy.budget,
-        **_budget_terms(job),
-        schema=schema,
-        run_dir=job.out,
-        progress=progress,
-    )
-    distiller.fit(samples, labels, X_public=pool)
+        test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+    held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
+    distiller = PrivateDistiller(**(job.settings() | held))
+    distiller.fit(samples, labels, X_public=pool, progress=progress)
     accuracy = None if test is None else float(distiller.score(*test))
     summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
     write_outcome(job.out, distiller, summary)
     return Outcome(job.out, distiller, summary)
 
 
-def _budget_terms(job: JobFile) -> dict[str, Any]:
-    """With what to open the job's budget. A job that names no ledger gets one, for exactly what it may spend."""
-    asked = job.privacy
-    if asked.ledger is None and asked.budget_epsilon is None:
-        return {"budget_epsilon": asked.epsilon, "budget_delta": asked.delta}
-    return {"budget_epsilon": asked.budget_epsilon, "budget_delta": asked.budget_delta}
+def _account(job: JobFile, folder: Path) -> Account:
+    """Who pays for a job that is run in a folder. One that names no ledger gets one, for exactly what it may spend."""
+    asked = replace(job.account, run_dir=folder)
+    if asked.ledger is not None:
+        return asked
+    own = replace(asked, ledger=str(folder / OWN_LEDGER))
+    if asked.budget_epsilon is not None:
+        return own
+    return replace(own, budget_epsilon=job.privacy.epsilon, budget_delta=job.privacy.delta)
 
 
 def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several: bool) -> tuple[Samples, NDArray[Any]]:
@@ -120,6 +118,6 @@ def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -
 def _pool_labels(distiller: PrivateDistiller) -> list[str]:
     """Each pool sample's label, empty where it has none; several are joined by semicolons."""
     names = distiller.classes_.astype(str)
-    if distiller.labels_per_record == 1:
+    if distiller.settings.records.labels_per_record == 1:
         return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
     return [";".join(names[row > 0.5]) for row in distiller.pool_probabilities_]

@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from recordwise import pipeline
 from recordwise.audit.replay import ReplayResult, replay
+from recordwise.design import RunSettings
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import Scaler, encode
 from recordwise.errors import InvalidInput
@@ -50,8 +51,8 @@ def replayed(one: PrivateDistiller, labels: np.ndarray = Y) -> ReplayResult:
         {"neighbours": "add-remove"},
         {"rounds": 2, "votes_per_record": 2},
         {"trust": "local"},
-        {"trust": "distributed", "parties": 3},
-        {"max_distance": 1.0, "metric": "cosine"},
+        {"trust": {"name": "distributed", "parties": 3}},
+        {"queries": {"max_distance": 1.0, "metric": "cosine"}},
     ],
     ids=str,
 )
@@ -69,7 +70,7 @@ def test_tallies_are_compared_although_a_plan_depends_on_the_number_of_records(m
     def a_tenth(terms: Any, *, num_records: int, **_: Any) -> int:
         return num_records // 10
 
-    monkeypatch.setattr("recordwise.distiller.recommend_queries", a_tenth)
+    monkeypatch.setattr("recordwise.design.recommend_queries", a_tenth)
     result = replayed(distiller(num_queries="auto"))
     removed = [change.moved for change in result.changes if change.name.endswith("is removed")]
     assert not result.violated and removed == [1, 1, 1]
@@ -79,7 +80,7 @@ def test_records_with_several_labels_are_replayed_too() -> None:
     labels = np.zeros((len(Y), 3), dtype=int)
     labels[np.arange(len(Y)), Y] = 1
     labels[::3, 0] = 1
-    result = replayed(distiller(labels_per_record=2), labels)
+    result = replayed(distiller(records={"labels_per_record": 2}), labels)
     assert not result.violated and {change.allowed for change in result.changes} == {2, 4}
 
 
@@ -97,8 +98,8 @@ class Learning(Scaler):  # type: ignore[misc]
 class LearnsFromRecords(PrivateDistiller):
     """Fits its encoder on the private records as well."""
 
-    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
-        run = super().prepare(X, y, X_public=X_public)
+    def prepare(self, X: Any, y: Any, **given: Any) -> Any:
+        run = super().prepare(X, y, **given)
         return replace(run, design=replace(run.design, encoder=Learning(X)))
 
 
@@ -134,9 +135,9 @@ class MixesRecords(Voting):
 class AsksAboutRecords(PrivateDistiller):
     """Chooses its queries where the private records are."""
 
-    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
+    def prepare(self, X: Any, y: Any, **given: Any) -> Any:
         self.seen_ = X
-        return super().prepare(X, y, X_public=X_public)
+        return super().prepare(X, y, **given)
 
     def fit_with(self, voters: Any, *arguments: Any) -> Any:
         ours = pipeline.ask
@@ -154,16 +155,24 @@ class AsksAboutRecords(PrivateDistiller):
 class CountsRecords(PrivateDistiller):
     """Publishes how many records there are, although that is private when one may be added or removed."""
 
-    def ballot(self, pool: Any, classes: Any, *, num_records: int) -> Any:
-        return replace(super().ballot(pool, classes, num_records=num_records), num_queries=6 + num_records % 2)
+    def prepare(self, X: Any, y: Any, **given: Any) -> Any:
+        ours = RunSettings.ballot
+
+        def ballot(settings: RunSettings, pool: Any, classes: Any, *, num_records: int) -> Any:
+            planned = ours(settings, pool, classes, num_records=num_records)
+            return replace(planned, num_queries=6 + num_records % 2)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunSettings, "ballot", ballot)
+            return super().prepare(X, y, **given)
 
 
 class PeeksAtLabels(PrivateDistiller):
     """Teaches its student something that no release said."""
 
-    def prepare(self, X: Any, y: Any, *, X_public: Any) -> Any:
+    def prepare(self, X: Any, y: Any, **given: Any) -> Any:
         self.told_ = [label for label in y if label in (0, 1, 2)]
-        return super().prepare(X, y, X_public=X_public)
+        return super().prepare(X, y, **given)
 
     def fit_with(self, voters: Any, *arguments: Any) -> Any:
         fitted = super().fit_with(voters, *arguments)
@@ -212,7 +221,7 @@ def test_a_record_with_too_many_labels_abstains() -> None:
     labels = np.zeros((len(Y), 3), dtype=int)
     labels[np.arange(len(Y)), Y] = 1
     labels[5] = 1
-    assert not replayed(distiller(labels_per_record=2), labels).violated
+    assert not replayed(distiller(records={"labels_per_record": 2}), labels).violated
 
 
 def test_texts_and_tables_are_replayed() -> None:

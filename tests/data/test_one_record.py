@@ -24,7 +24,7 @@ from recordwise.audit.files import form_of, replay_files
 from recordwise.data import Schema
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode, encoder_from
-from recordwise.job import Source, read_job
+from recordwise.job import read_job
 from recordwise.nearest import backend
 from recordwise.nearest import search as nearest
 from recordwise.nearest.backend import NumpyBackend
@@ -34,6 +34,7 @@ from recordwise.queries import Queries
 from recordwise.randomness import seeded
 from recordwise.records import Records, Why, as_labels, cast, read_labels
 from recordwise.run import run_job
+from recordwise.sections import Source
 from recordwise.votes import Ballot, Votes
 
 NO_NOISE = 1e6

@@ -593,7 +593,7 @@ def test_a_plan_names_no_file_of_a_silo_s(tmp_path: Path) -> None:
 
 def test_copies_of_the_pool_are_not_looked_for_between_silos(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="overlap must be 'vote' between silos"):
-        world(tmp_path, Trust.CENTRAL, rounds=1).fit(overlap="abstain")
+        world(tmp_path, Trust.CENTRAL, rounds=1).fit(records={"overlap": "abstain"})
 
 
 class Secretive:
@@ -839,9 +839,14 @@ def test_a_shuffler_knows_its_stages_and_its_plans(tmp_path: Path) -> None:
 
 def test_a_coordinator_needs_its_folder_ledger_and_classes(tmp_path: Path) -> None:
     one = world(tmp_path, Trust.CENTRAL)
-    for missing in ("run_dir", "ledger", "classes"):
-        with pytest.raises(InvalidInput, match="run_dir, ledger"):
-            one.fit(**{missing: None})
+    account = {"ledger": tmp_path / "ledger.sqlite", "budget": "all", "run_dir": tmp_path / "run"}
+    for missing in (
+        {"account": account | {"run_dir": None}},
+        {"account": account | {"ledger": None}},
+        {"classes": None},
+    ):
+        with pytest.raises(InvalidInput, match=r"account\.run_dir, account\.ledger"):
+            one.fit(**missing)
     with pytest.raises(InvalidInput, match="one message per record"):
         world(tmp_path / "b", Trust.SHUFFLE, settings={"mechanism": "multi-message"}).fit()
     assert tuple(one.coordinator().classes) == CLASSES

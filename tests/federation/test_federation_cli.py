@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from federation.world import CLASSES, blobs
 from recordwise.cli import federation as cli
 from recordwise.errors import InvalidInput
+from recordwise.federation.coordinator_file import read_coordinator
 from recordwise.federation.exchange import InProcess
 from recordwise.federation.hub import register, run_coordinator
 from recordwise.federation.nodes import node_in, run_node
-from recordwise.federation.settings import ShufflerFile, public_key, read_coordinator, read_silo
+from recordwise.federation.settings import ShufflerFile, public_key, read_silo
 
 NAMES = ("north", "south", "west")
 
@@ -188,3 +189,26 @@ def test_paths_in_settings_are_relative_to_their_file(tmp_path: Path) -> None:
     assert read_silo(tmp_path / "north" / "silo.toml").records.path == tmp_path / "north" / "records.npz"
     with pytest.raises(InvalidInput, match="64 hexadecimal digits, got 4"):
         public_key("key", "abcd")
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "name"),
+    [
+        ("[privacy]", "trust = {name = 'distributed', parties = 3}", "trust.parties"),
+        ("[privacy]", "trust = {name = 'distributed', colluding = 2}", "trust.colluding"),
+        ("[method]", "[records]\noverlap = 'abstain'\n[method]", "records.overlap"),
+        ("[method]", "[records]\nexpected = 9\n[method]", "records.expected"),
+        ("[method]", "[account]\nround_epsilon = 1.0\n[method]", "account.round_epsilon"),
+    ],
+)
+def test_a_coordinator_refuses_what_is_for_records_in_one_place(
+    tmp_path: Path, section: str, line: str, name: str
+) -> None:
+    """What was accepted and ignored would be believed."""
+    recordwise("coordinator", "init", tmp_path / "hub")
+    place = tmp_path / "hub" / "coordinator.toml"
+    told = place.read_text()
+    told = told.replace(section, line) if section in line else told.replace('trust = "distributed"', line)
+    place.write_text(told + f'north = "{"0" * 64}"\n')
+    with pytest.raises(InvalidInput, match=f"{name} is for records in one place: a coordinator has none$"):
+        read_coordinator(place)

@@ -20,10 +20,10 @@ from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.records import SiloRecords
 from recordwise.federation.scale_out import Here, OnRay, ParquetFolder
 from recordwise.federation.settings import PolicySection, SiloFile
-from recordwise.job import Source
 from recordwise.nearest import Metric
 from recordwise.protocols.central import CentralLaplace
 from recordwise.randomness import seeded
+from recordwise.sections import Source
 from recordwise.votes import Ballot
 
 FILES, ROWS = 5, 40

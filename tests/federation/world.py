@@ -144,9 +144,7 @@ class World:
                 "num_queries": 6,
                 "classes": list(CLASSES),
                 "encoder": "scaler",
-                "ledger": place,
-                "budget": "all",
-                "run_dir": self.folder / "run",
+                "account": {"ledger": place, "budget": "all", "run_dir": self.folder / "run"},
                 **self.settings,
                 **settings,
             }

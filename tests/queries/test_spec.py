@@ -9,12 +9,12 @@ import pytest
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.nearest import Metric, nearest_queries
-from recordwise.queries import KMeansQueries, Queries, check_queries, first_queries
+from recordwise.nearest import nearest_queries
+from recordwise.queries import KMeansQueries, Queries, first_queries, queries_from
 from recordwise.randomness import seeded
 
 POOL = seeded(0, "pool").normal(size=(120, 2)).astype(np.float32) ** 3
-ASKED: dict[str, Any] = {"num_queries": 6, "votes_per_record": 1, "metric": Metric.EUCLIDEAN, "seed": 0}
+ASKED: dict[str, Any] = {"num_queries": 6, "votes_per_record": 1, "seed": 0}
 
 
 def test_kmeans_is_the_usual_and_takes_settings() -> None:
@@ -69,8 +69,10 @@ class Unchanged:
 
 def test_mistakes_are_refused_in_one_line() -> None:
     with pytest.raises(InvalidInput, match="queries must be 'kmeans'"):
-        check_queries("magic")
+        queries_from("magic")
     with pytest.raises(InvalidInput, match="has no setting 'sides'"):
-        check_queries({"name": "kmeans", "sides": 3})
+        queries_from({"name": "kmeans", "sides": 3})
+    with pytest.raises(InvalidInput, match=r"an object with ask\(pool\), got 7"):
+        queries_from(7)
     with pytest.raises(InvalidInput, match="queries must be 6 of 2 dimensions"):
         first_queries(Corners(), POOL, **ASKED)

@@ -16,21 +16,21 @@ from sklearn.datasets import load_digits
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
-from recordwise.privacy.noise import SeededNoise
+from recordwise.privacy.noise import Noise, SeededNoise
 from recordwise.randomness import seeded
 from recordwise.report import Summary, render, summarize, write_report
 
 
-def fitted(folder: Path, **settings: Any) -> tuple[PrivateDistiller, np.ndarray]:
+def fitted(folder: Path, noise: Noise | None = None) -> tuple[PrivateDistiller, np.ndarray]:
     digits = load_digits()
     images = digits.images.astype(np.uint8)
     order = seeded(0, "report").permutation(len(images))
     pool, records = images[order[:400]], order[400:]
     ledger = Ledger.open(folder / "ledger.sqlite")
     ledger.open_budget("digits", epsilon=5)
-    settings = {"ledger": folder / "ledger.sqlite", "budget": "digits", **settings}
-    one = PrivateDistiller(2.0, encoder="pca", num_queries=30, **settings)
-    return one.fit(images[records], digits.target[records], X_public=pool), pool
+    account = {"ledger": folder / "ledger.sqlite", "budget": "digits"} if noise is None else None
+    one = PrivateDistiller(2.0, encoder="pca", num_queries=30, account=account)
+    return one.fit(images[records], digits.target[records], X_public=pool, noise=noise), pool
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_page_claims_no_more_than_its_guarantee(summary: Summary, terms: dict[
 
 
 def test_a_page_says_loudly_that_seeded_noise_protects_nobody(tmp_path: Path) -> None:
-    one, pool = fitted(tmp_path, noise=SeededNoise(1), ledger=None)
+    one, pool = fitted(tmp_path, SeededNoise(1))
     page = render(summarize(one, pool, name="ablation"))
     assert 'class="statement bad"' in page and "NOT PRIVATE" in page
     assert "<li>Nothing: whoever knows the seed" in page and "private record holds" not in page

@@ -32,8 +32,8 @@ def test_an_encoder_that_was_checked_and_not_proved_is_said_to_be() -> None:
 
 def test_a_release_that_tells_nothing_is_said_to() -> None:
     # One table in twenty seems to tell something by chance, so the noise is replayable.
-    alike = PrivateDistiller(2.0, num_queries=6, classes=[0, 1], encoder="scaler", noise=SeededNoise(0))
+    alike = PrivateDistiller(2.0, num_queries=6, classes=[0, 1], encoder="scaler")
     labels = np.arange(120) % 2  # nothing to do with the samples
-    alike.fit(X[:120], labels, X_public=X[120:])
+    alike.fit(X[:120], labels, X_public=X[120:], noise=SeededNoise(0))
     assert "do not tell the classes apart" in summarize(alike, X[120:], name="alike").as_text()
     assert "do not tell" not in told("scaler")[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +54,19 @@ def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, 
 
 def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     """A job's pipeline on its own files, and the protocols it would use. Nothing is charged and nothing is kept."""
+    from recordwise.account import Account
     from recordwise.audit.files import replay_files
     from recordwise.distiller import PrivateDistiller
     from recordwise.fits import uncounted
-    from recordwise.job import Source, read_job
+    from recordwise.job import read_job
     from recordwise.records import COPIES_ABSTAIN, Records, as_labels, cast, read_labels
+    from recordwise.sections import Source
 
     job = read_job(path)
     schema, pool = job.read_pool()
     samples, labels = job.read_records(schema)
-    distiller = PrivateDistiller(**job.settings(), schema=schema)
+    free = {"records": replace(job.records, schema=schema), "account": Account(round_epsilon=job.account.round_epsilon)}
+    distiller = PrivateDistiller(**(job.settings() | free))
     pipeline = replay(distiller, samples, labels, X_public=pool)
     with uncounted():  # nothing of it is released
         fitted = distiller.fit(samples, labels, X_public=pool)
@@ -71,9 +74,10 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     def votes_of(source: Source) -> list[Votes]:
         """Every record's votes in each round, from the file's bytes on, with what is public as the run fixed it."""
         held = source.read("private", schema)
-        read, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, fitted.labels_per_record)
-        copies_in = pool if fitted.overlap == COPIES_ABSTAIN else None
-        records = Records(held.samples, read, unlabelled, pool=copies_in, overlap=fitted.overlap)
+        most, overlap = job.records.labels_per_record, job.records.overlap
+        read, unlabelled = read_labels(as_labels(held.labels, len(held)), fitted.classes_, most)
+        copies_in = pool if overlap == COPIES_ABSTAIN else None
+        records = Records(held.samples, read, unlabelled, pool=copies_in, overlap=overlap)
         return [
             cast(
                 records,

@@ -22,10 +22,10 @@ from recordwise.audit.replay import NO_CLASS, Change, ReplayResult
 from recordwise.data.images import SUFFIXES
 from recordwise.data.tables import rows_of, value_of
 from recordwise.errors import InvalidInput
-from recordwise.job import Source
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol as Release
 from recordwise.randomness import seeded
+from recordwise.sections import Source
 from recordwise.votes import Votes
 
 NO_NUMBER = -12_345

@@ -9,7 +9,7 @@ publishes must be a function of the public pool and of the releases.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,11 @@ from recordwise.errors import InvalidInput
 from recordwise.hashing import digest, fingerprint
 from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Neighbours, members
+from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.randomness import seeded
-from recordwise.records import as_labels, public_classes
+from recordwise.records import as_labels
 
 NO_CLASS = "a class nobody declared"
 FAR = 1e4  # how many times as far out as any sample an outlier lies
@@ -108,7 +109,7 @@ def replay(distiller: PrivateDistiller, X: Samples, y: ArrayLike, *, X_public: S
     """
     labels = np.asarray(as_labels(y, len(X)))
     if distiller.classes is None:
-        classes = public_classes(labels, classes=None, labels_per_record=distiller.labels_per_record)
+        classes = distiller.settings.public_classes(labels)
         distiller = clone(distiller, safe=False).set_params(classes=classes)
     first = _run(distiller, X, labels, X_public, {})
     ballot = first.protocols[0].ballot
@@ -140,15 +141,16 @@ def _run(
     tallies: list[NDArray[np.int64]] = []
     protocols: list[Protocol[Any]] = []
     kept: dict[int, Release] = {}
-    watched = clone(distiller, safe=False).set_params(ledger=None, run_dir=None, progress=None)
-    run = watched.prepare(X, y, X_public=X_public)
+    account = replace(distiller.settings.account, ledger=None, run_dir=None)
+    watched = clone(distiller, safe=False).set_params(account=account)
+    run = watched.prepare(X, y, X_public=X_public, noise=SystemNoise())
 
     def voters(question: Question) -> Release:
         votes = pipeline.vote(run.records, question)
         tallies.append(votes.counts())
         protocols.append(question.protocol)
         admitted = run.account.admit(votes, question.protocol, whose=run.records.fingerprint)
-        fresh = pipeline.release(admitted, question.protocol, run.noise, parties=watched.parties, senders=run.senders)
+        fresh = pipeline.release(admitted, question.protocol, run.noise, parties=run.parties, senders=run.senders)
         first = releases.get(question.round, fresh)
         kept[question.round] = first if first.ballot == fresh.ballot else fresh  # another ballot is a finding by itself
         return kept[question.round]

@@ -30,11 +30,13 @@ def run(
 
     \[privacy]
     epsilon = 0.5
-    ledger = "ledger.sqlite"  # opened with: recordwise ledger open
-    budget = "patients-2026"
 
     \[method]
     classes = ["flu", "cold"] # public, so declare it
+
+    \[account]
+    ledger = "ledger.sqlite"  # opened with: recordwise ledger open
+    budget = "patients-2026"
     """
     from recordwise.job import read_job
     from recordwise.progress import Bars

@@ -27,9 +27,10 @@ from recordwise.federation.secure_sum import masks
 from recordwise.hashing import fingerprint
 from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Trust
-from recordwise.privacy.noise import Noise
+from recordwise.privacy.noise import Noise, SystemNoise
+from recordwise.progress import Progress
 from recordwise.protocols.release import Release
-from recordwise.records import COPIES_VOTE, public_classes
+from recordwise.records import COPIES_VOTE
 
 
 def fit_silos(
@@ -37,27 +38,33 @@ def fit_silos(
     X_public: Samples,
     company: Company,
     exchange: Exchange,
+    *,
+    noise: Noise | None = None,
+    progress: Progress | None = None,
     on_fault: Callable[[str], object] = lambda fault: None,
 ) -> PrivateDistiller:
     """Label the pool with the silos' records, and teach the distiller's student on it.
 
     Args:
+      noise: Where the coordinator's noise comes from (central trust); None is the operating system.
       on_fault: Called with a line for each answer that did not count.
     """
-    if distiller.run_dir is None or distiller.ledger is None or distiller.classes is None:
-        raise InvalidInput("a coordinator needs run_dir, ledger and the public list of classes")
-    if distiller.round_epsilon is not None:
+    settings, source = distiller.settings, SystemNoise() if noise is None else noise
+    asked = settings.account
+    if asked.run_dir is None or asked.ledger is None or settings.classes is None:
+        raise InvalidInput("a coordinator needs account.run_dir, account.ledger and the public list of classes")
+    if asked.round_epsilon is not None:
         raise InvalidInput("round_epsilon is for records in one place: each silo keeps its own account")
-    if distiller.overlap != COPIES_VOTE:
+    if settings.records.overlap != COPIES_VOTE:
         raise InvalidInput(f"overlap must be {COPIES_VOTE!r} between silos, which do not have the pool to look in")
-    most, folder, noise = company.records[1], Path(distiller.run_dir), distiller.noise_source()
-    classes = public_classes(None, classes=distiller.classes, labels_per_record=distiller.labels_per_record)
-    schema, pool = distiller.read_pool(X_public)
-    ballot = distiller.ballot(pool, classes, num_records=most)
-    protocols = distiller.terms().protocols_for_silos(ballot, company.silos)
-    design = distiller.design(pool, schema, classes, num_records=most, protocols=protocols)
+    most, folder = company.records[1], Path(asked.run_dir)
+    classes = settings.public_classes()
+    schema, pool = settings.read_pool(X_public)
+    ballot = settings.ballot(pool, classes, num_records=most)
+    protocols = settings.terms.protocols_for_silos(ballot, company.silos)
+    design = settings.design(pool, schema, classes, num_records=most, protocols=protocols)
     held = hold(keys_beside(folder))
-    account = distiller.open_account(design, pool, classes, num_records=most, noise=noise)
+    account = settings.open_account(design, pool, classes, num_records=most, noise=source)
     gathering: Gathering | None = None
 
     def voters(question: Question) -> Release:
@@ -65,13 +72,13 @@ def fit_silos(
         if gathering is None:
             gathering = _publish(question, tuple(classes.tolist()), len(protocols), pool, company, exchange, folder)
         try:
-            return _release(gathering, folder, question, noise)
+            return _release(gathering, folder, question, source)
         finally:
             while gathering.faults:
                 on_fault(gathering.faults.pop(0))
 
     try:
-        return distiller.fit_with(voters, pool, design, account, classes)
+        return distiller.fit_with(voters, pool, design, account, classes, progress)
     finally:
         del held
 

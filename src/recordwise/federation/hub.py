@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from recordwise.distiller import PrivateDistiller
@@ -10,14 +11,14 @@ from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.federation.certificates import MOST_BYTES, fingerprint_of, identity_in, tls_context
 from recordwise.federation.coordinator import fit_silos
+from recordwise.federation.coordinator_file import CoordinatorFile, read_coordinator
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
 from recordwise.federation.replies import log
-from recordwise.federation.settings import CoordinatorFile, read_coordinator
 from recordwise.privacy.ledger import Ledger
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
 from recordwise.run import read_test, write_outcome
 
@@ -70,17 +71,18 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
     schema, pool = told.read_pool()
     test = None
     if told.test is not None:
-        test = read_test(told.test, schema, told.method.classes, several=told.method.labels_per_record > 1)
-    distiller = PrivateDistiller(
-        **told.settings(),
-        schema=schema,
-        ledger=_ledger(told),
-        budget=told.privacy.budget,
-        run_dir=told.out,
-        progress=progress or Silent(),
+        test = read_test(told.test, schema, told.method.classes, several=told.records.labels_per_record > 1)
+    account = replace(told.account, ledger=_ledger(told), run_dir=told.out)
+    asked = told.settings() | {"records": replace(told.records, schema=schema), "account": account}
+    distiller = PrivateDistiller(**asked)
+    fit_silos(
+        distiller,
+        pool,
+        told.federation.company(),
+        exchange,
+        progress=progress,
+        on_fault=lambda fault: log.warning("left out: %s", fault),
     )
-    company = told.federation.company()
-    fit_silos(distiller, pool, company, exchange, on_fault=lambda fault: log.warning("left out: %s", fault))
     accuracy = None if test is None else float(distiller.score(*test))
     summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
     assert told.out is not None  # a coordinator's file has a default
@@ -90,14 +92,14 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
 
 def _ledger(told: CoordinatorFile) -> str:
     """The coordinator's ledger, with its budget open: by default for exactly what the run may cost."""
-    privacy = told.privacy
-    assert privacy.ledger is not None
-    ledger = Ledger.open(privacy.ledger)
-    if privacy.budget not in [budget.name for budget in ledger.budgets()]:
+    privacy, account = told.privacy, told.account
+    assert account.ledger is not None
+    ledger = Ledger.open(account.ledger)
+    if account.budget not in [budget.name for budget in ledger.budgets()]:
         ledger.open_budget(
-            privacy.budget,
-            epsilon=privacy.epsilon if privacy.budget_epsilon is None else privacy.budget_epsilon,
-            delta=privacy.delta if privacy.budget_epsilon is None else privacy.budget_delta,
+            account.budget,
+            epsilon=privacy.epsilon if account.budget_epsilon is None else account.budget_epsilon,
+            delta=privacy.delta if account.budget_epsilon is None else account.budget_delta,
             neighbours=privacy.neighbours,  # type: ignore[arg-type]  # made a type by the ledger
         )
-    return privacy.ledger
+    return str(account.ledger)

@@ -16,7 +16,7 @@ from recordwise.federation.secure_sum import masks
 from recordwise.federation.settings import ShufflerFile, SiloFile, public_key, read_silo
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
-from recordwise.job import read_settings
+from recordwise.sections import read_settings
 
 SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "identity.key", "node.crt"
 

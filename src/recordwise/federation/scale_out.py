@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordwise.errors import InvalidInput, MissingExtra, whole
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.records import SiloRecords
-from recordwise.job import Source
+from recordwise.sections import Source
 from recordwise.votes import Votes
 
 Picks = tuple[NDArray[np.int32], NDArray[np.int32]]  # each record's queries and labels

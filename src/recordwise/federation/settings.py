@@ -1,20 +1,4 @@
-"""What a coordinator, a silo and a shuffler write down about themselves, each in one file.
-
-coordinator.toml
-
-    name = "trees"
-    [public]
-    path = "pool.npz"
-    [privacy]
-    epsilon = 1.0
-    trust = "distributed"
-    [method]
-    classes = ["oak", "ash", "elm"]
-    [federation]
-    threshold = 3
-    records = [80, 120]               # at least, at most, over all silos
-    [federation.silos]                # public identities, from `recordwise silo init`
-    north = "…"
+"""What a silo and a shuffler write down about themselves, each in one file, and what a coordinator says about them.
 
 silo.toml
 
@@ -36,15 +20,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from recordwise.errors import InvalidInput
 from recordwise.federation.company import Company
 from recordwise.federation.forms import is_name
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.policy import Policy
-from recordwise.job import RunFile, Section, Source, absolute, read_settings
 from recordwise.privacy.guarantee import Neighbours, Trust, exact
+from recordwise.sections import Section, Source, read_settings
 
 Known = tuple[str, bytes, bytes]
 
@@ -92,21 +76,6 @@ class FederationSection(Section):
             patience=self.patience,
             shuffler=None if self.shuffler is None else self.shuffler.known(),
         )
-
-
-class CoordinatorFile(RunFile):
-    """One run over silos."""
-
-    name: str = "federation"
-    out: Path | None = Path("run")
-    federation: FederationSection
-
-    @model_validator(mode="after")
-    def _refuse_what_silos_decide(self) -> CoordinatorFile:
-        for section, name in ((self.method, "overlap"), (self.method, "expected_records"), (self.privacy, "parties")):
-            if name in section.model_fields_set:
-                raise ValueError(f"{name} is for records in one place: a coordinator has none")
-        return self
 
 
 class PolicySection(Section):
@@ -161,12 +130,6 @@ class ShufflerFile(Section):
 
     name: Name
     peers: dict[Name, str]
-
-
-def read_coordinator(path: Path) -> CoordinatorFile:
-    told = absolute(read_settings(path, CoordinatorFile), path.resolve())
-    ledger = told.privacy.ledger or str(path.resolve().parent / "ledger.sqlite")
-    return told.model_copy(update={"privacy": told.privacy.model_copy(update={"ledger": ledger})})
 
 
 def read_silo(path: Path) -> SiloFile:

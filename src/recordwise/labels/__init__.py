@@ -8,7 +8,7 @@ from recordwise.labels.bounds import (
     sufficient_gap,
     sufficient_lead,
 )
-from recordwise.labels.decode import AUTO, DECODERS, decode
+from recordwise.labels.decode import AUTO, DECODERS, DecoderSettings, decode
 from recordwise.labels.graph import neighbour_graph
 from recordwise.labels.labels import ABSTAIN, Labels
 
@@ -16,6 +16,7 @@ __all__ = [
     "ABSTAIN",
     "AUTO",
     "DECODERS",
+    "DecoderSettings",
     "Labels",
     "accuracy",
     "certified",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 from recordwise.arrays import Floats, Ints
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, real
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.assigned import decode_assigned
 from recordwise.labels.assignment import decode_assignment
@@ -17,6 +18,7 @@ from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.protocols.release import Release
+from recordwise.settings import Settings
 
 AUTO = "auto"
 
@@ -34,12 +36,37 @@ _DECODERS: dict[str, Decoder] = {
 DECODERS = (AUTO, *_DECODERS)
 
 
+@dataclass(frozen=True)
+class DecoderSettings(Settings):
+    """How labels are read off a release.
+
+    Attributes:
+      name: One of DECODERS, or a function of a release and public `Facts` that gives `Labels`.
+      min_confidence: Queries whose label is less sure than this are left out of the student's training.
+    """
+
+    of: ClassVar[str] = "decoder"
+    name: str | Decoder = AUTO
+    _: KW_ONLY
+    min_confidence: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+        real(**{"decoder.min_confidence": self.min_confidence})
+        if not 0 <= self.min_confidence <= 1:
+            raise InvalidInput(f"decoder.min_confidence must lie in [0, 1], got {self.min_confidence!r}")
+
+    @classmethod
+    def given(cls, spec: Any) -> Self:
+        return cls(name=spec) if callable(spec) else super().given(spec)
+
+
 def decode(
     release: Release,
     *,
     sizes: Ints | Floats,
     graph: Floats | None,
-    decoder: str = AUTO,
+    decoder: str | Decoder = AUTO,
     num_records: int | None = None,
     class_shares: Floats | None = None,
 ) -> Labels:
@@ -54,7 +81,8 @@ def decode(
       graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
       decoder: One of DECODERS; "auto" is the first that the release names: the field, or the matching when there are as
         many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class was
-        matched with one query in the release itself. Several labels per record are decoded as sets.
+        matched with one query in the release itself. Several labels per record are decoded as sets. Or a function of
+        the release and its `Facts`.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
@@ -62,10 +90,16 @@ def decode(
     if len(facts.sizes) != release.ballot.num_queries:
         raise InvalidInput(f"sizes must be those of the {release.ballot.num_queries} queries, got {len(facts.sizes)}")
     release.check()
-    if decoder not in DECODERS:
-        raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+    _check(decoder)
+    if not isinstance(decoder, str):
+        return decoder(release, facts)
     chosen = release.decoders[0] if decoder == AUTO else decoder
     if chosen not in release.decoders:
         able = ", ".join(release.decoders)
         raise InvalidInput(f"decoder must be {AUTO!r} or one of {able} for this kind of release, got {decoder!r}")
     return _DECODERS[chosen](release, facts)
+
+
+def _check(decoder: Any) -> None:
+    if not callable(decoder) and decoder not in DECODERS:
+        raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, or a function, got {decoder!r}")

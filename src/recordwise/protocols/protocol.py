@@ -61,6 +61,7 @@ class Protocol(ABC, Generic[Message]):
       trust: Who may see votes before noise covers them.
       one_query_per_class: It takes clusters to be the classes: s = C, and one round.
       one_vote: It is about one cell per record: k = r = 1.
+      sells_votes: A record may pay for the votes it casts, one by one (`paid_by_vote`).
       for_silos: It works between machines: one message per silo, whose length tells nothing that is private. A silo
         builds no other mechanism from a plan.
     """
@@ -69,6 +70,7 @@ class Protocol(ABC, Generic[Message]):
     trust: ClassVar[Trust]
     one_query_per_class: ClassVar[bool] = False
     one_vote: ClassVar[bool] = False
+    sells_votes: ClassVar[bool] = False
     for_silos: ClassVar[bool] = False
     ballot: Ballot
 
@@ -97,6 +99,11 @@ class Protocol(ABC, Generic[Message]):
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
         """Whether "auto" may take it; of those it may take, it takes the one with the least noise."""
         return False
+
+    @classmethod
+    def paid_by_vote(cls, terms: Terms, ballot: Ballot, round_epsilon: Fraction) -> Protocol[Any]:
+        """One round in which all its votes together cost a record `round_epsilon`, and fewer cost it less."""
+        raise InvalidInput(f"mechanism {cls.name!r} charges every record for all its votes")
 
     def informed(self, sizes: Ints) -> Protocol[Message]:
         """The same protocol, told how many pool samples each query has: public, and of no use to most."""

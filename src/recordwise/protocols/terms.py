@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from recordwise.errors import InvalidInput, count, positive, whole
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteLaplaceTally, Event, Pure
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
+from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members, one_of
 from recordwise.protocols.choose import least_noise, reason
 from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import AUTO, kind_named, kinds
+from recordwise.settings import Settings
 from recordwise.votes.ballot import Ballot
+
+
+@dataclass(frozen=True)
+class TrustSettings(Settings):
+    """Who may see votes without noise.
+
+    Attributes:
+      name: "central", "distributed", "local" or "shuffle".
+      parties: Under distributed trust, how many parties hold the records. One party makes all noise itself, and could
+        take it away: it is trusted like the aggregator under central trust.
+      colluding: Under distributed and shuffle trust, how many of those who add noise may read the release, or tell
+        their noise to somebody who does. 0 counts everybody's noise; the guarantee says what then holds against them.
+    """
+
+    of: ClassVar[str] = "trust"
+    name: Trust = Trust.CENTRAL
+    _: KW_ONLY
+    parties: int = 1
+    colluding: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", one_of(Trust, trust=self.name))
+        whole(**{"trust.parties": self.parties})
+        count(**{"trust.colluding": self.colluding})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +112,19 @@ class Terms:
         if not able:
             raise refusal
         return (least_noise(able, silos.least_records),) * self.rounds
+
+    def protocols_paid_by_vote(self, ballot: Ballot, round_epsilon: Fraction) -> tuple[Protocol[Any], ...]:
+        """One protocol per round, in which all its votes together cost a record `round_epsilon`.
+
+        Such rounds may cost more than epsilon together: it is each record that must not pay more.
+        """
+        if not 0 < round_epsilon <= self.epsilon:
+            raise InvalidInput(f"round_epsilon must lie in (0, {float(self.epsilon):g}], got {float(round_epsilon):g}")
+        able = [kind for kind in self._serving() if kind.sells_votes]
+        if not able or self.delta:
+            known = ", ".join(f"{kind.name} ({kind.trust} trust)" for kind in kinds() if kind.sells_votes)
+            raise InvalidInput(f"round_epsilon needs delta 0 and a mechanism that charges vote by vote: {known}")
+        return (able[0].paid_by_vote(self, ballot, round_epsilon),) * self.rounds
 
     def reason(self, ballot: Ballot, num_records: int) -> str:
         """Why a round gets the protocol it gets."""

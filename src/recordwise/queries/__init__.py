@@ -3,14 +3,15 @@
 from recordwise.queries.clusters import KMeansQueries, UncertainQueries, Uncertainty
 from recordwise.queries.kmeans import kmeans
 from recordwise.queries.queries import Queries
-from recordwise.queries.spec import check_queries, first_queries
+from recordwise.queries.spec import QuerySettings, first_queries, queries_from
 
 __all__ = [
     "KMeansQueries",
     "Queries",
+    "QuerySettings",
     "UncertainQueries",
     "Uncertainty",
-    "check_queries",
     "first_queries",
     "kmeans",
+    "queries_from",
 ]

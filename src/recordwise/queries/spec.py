@@ -3,62 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, shown
+from recordwise.errors import InvalidInput, real, shown
 from recordwise.nearest import Metric
+from recordwise.privacy.guarantee import one_of
 from recordwise.queries.clusters import KMeansQueries
 from recordwise.queries.queries import Queries
+from recordwise.settings import Settings
 from recordwise.votes.connection import balanced_prices
 
 KMEANS = "kmeans"
-SETTINGS = {"real_samples": False, "balanced": False}
 
 
-def check_queries(spec: Any) -> None:
-    """Refuse what names no queries, before any work is done."""
-    if isinstance(spec, Queries) or (not isinstance(spec, str | Mapping) and callable(getattr(spec, "ask", None))):
-        return
-    _settings(spec)
+@dataclass(frozen=True)
+class QuerySettings(Settings):
+    """Clusters of the pool, and which records vote for them.
+
+    Attributes:
+      name: "kmeans".
+      metric: "euclidean" or "cosine".
+      max_distance: A record farther than this from a query does not vote for it. Public.
+      real_samples: Ask the pool sample nearest to each cluster's centre instead of the centre.
+      balanced: Price the queries on the pool, so that none is picked by too many; a record still votes on its own.
+    """
+
+    of: ClassVar[str] = "queries"
+    name: str = KMEANS
+    _: KW_ONLY
+    metric: Metric = Metric.EUCLIDEAN
+    max_distance: float | None = None
+    real_samples: bool = False
+    balanced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name != KMEANS:
+            raise InvalidInput(
+                f"queries must be {KMEANS!r}, settings of it, Queries or an object with ask(pool), got {self.name!r}"
+            )
+        object.__setattr__(self, "metric", one_of(Metric, **{"queries.metric": self.metric}))
+        if self.max_distance is not None:
+            real(**{"queries.max_distance": self.max_distance})
+            if not self.max_distance >= 0:
+                raise InvalidInput(f"queries.max_distance must be >= 0, got {self.max_distance!r}")
+
+    def ask(self, pool: NDArray[np.float32], *, num_queries: int, votes_per_record: int, seed: int) -> Queries:
+        """The queries of a pool."""
+        found = KMeansQueries(
+            num_queries=num_queries, seed=seed, metric=self.metric, real_samples=bool(self.real_samples)
+        ).ask(pool)
+        found = replace(found, max_distance=self.max_distance)
+        if not self.balanced:
+            return found
+        return replace(found, prices=balanced_prices(pool, found.vectors, votes_per_record, metric=self.metric))
+
+
+def queries_from(spec: Any) -> Any:
+    """What the first round asks: settings, ready `Queries` or an object with `ask(pool)`; anything else is refused."""
+    if isinstance(spec, str | Mapping | QuerySettings):
+        return QuerySettings.given(spec)
+    if isinstance(spec, Queries) or callable(getattr(spec, "ask", None)):
+        return spec
+    raise InvalidInput(
+        f"queries must be {KMEANS!r}, settings of it, Queries or an object with ask(pool), got {shown(spec)}"
+    )
 
 
 def first_queries(
-    spec: Any, pool: NDArray[np.float32], *, num_queries: int, votes_per_record: int, metric: Metric, seed: int
+    spec: Any, pool: NDArray[np.float32], *, num_queries: int, votes_per_record: int, seed: int
 ) -> Queries:
     """The queries of the first round.
 
     Args:
-      spec: "kmeans", or with settings {"name": "kmeans", "real_samples": true, "balanced": true}; ready `Queries`, such
-        as clusters of the caller's own; or an object whose `ask(pool)` gives them. "balanced" prices the queries on the
-        pool, so that none is picked by too many; a record still votes on its own.
+      spec: "kmeans", or with settings {"name": "kmeans", "metric": "cosine", "balanced": true} or `QuerySettings`;
+        ready `Queries`, such as clusters of the caller's own; or an object whose `ask(pool)` gives them.
     """
-    if isinstance(spec, Queries) or not isinstance(spec, str | Mapping):
-        found = spec if isinstance(spec, Queries) else spec.ask(pool)
-        _check(found, pool, num_queries)
-        return found
-    settings = _settings(spec)
-    found = KMeansQueries(
-        num_queries=num_queries, seed=seed, metric=metric, real_samples=bool(settings["real_samples"])
-    ).ask(pool)
-    if not settings["balanced"]:
-        return found
-    return replace(found, prices=balanced_prices(pool, found.vectors, votes_per_record, metric=metric))
-
-
-def _settings(spec: Any) -> dict[str, Any]:
-    given = {"name": spec} if isinstance(spec, str) else dict(spec) if isinstance(spec, Mapping) else {}
-    if given.pop("name", None) != KMEANS:
-        raise InvalidInput(
-            f"queries must be {KMEANS!r}, settings of it, Queries or an object with ask(pool), got {shown(spec)}"
-        )
-    for name in given:
-        if name not in SETTINGS:
-            raise InvalidInput(f"queries {KMEANS!r} has no setting {name!r}, it has {', '.join(SETTINGS)}")
-    return {**SETTINGS, **given}
+    asked = queries_from(spec)
+    if isinstance(asked, QuerySettings):
+        return asked.ask(pool, num_queries=num_queries, votes_per_record=votes_per_record, seed=seed)
+    found = asked if isinstance(asked, Queries) else asked.ask(pool)
+    _check(found, pool, num_queries)
+    return found
 
 
 def _check(found: Any, pool: NDArray[np.float32], num_queries: int) -> None:

@@ -25,6 +25,8 @@ from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import ledger_as_dict
 
 SCHEMA = 1
+# Where things lie on this machine is nobody else's business; classes and schema have places of their own.
+OWN = {"account.ledger", "account.run_dir", "classes", "records.schema"}
 CHECKED = (
     "The guarantee takes a record's vector to depend on that record alone. For this encoder that was checked on the "
     "pool, not proved."
@@ -127,12 +129,11 @@ def summarize(
 ) -> Summary:
     """A fitted distiller's public outcome."""
     guarantee = {key: _plain(value) for key, value in vars(distiller.guarantee_).items()}
-    asked = {key: _plain(value) for key, value in distiller.get_params(deep=False).items()}
-    for held in ("ledger", "run_dir", "noise", "progress", "classes", "schema"):
-        asked.pop(held)  # where things lie on this machine is nobody else's business
-    book = None
-    if distiller.ledger is not None:
-        book = ledger_as_dict(Ledger.open(distiller.ledger, read_only=True), distiller.budget)
+    settings = distiller.settings
+    asked = {key: _plain(value) for key, value in settings.values().items() if key not in OWN}
+    account, book = settings.account, None
+    if account.ledger is not None:
+        book = ledger_as_dict(Ledger.open(account.ledger, read_only=True), account.budget)
     return Summary(
         name=name,
         statement=str(distiller.guarantee_),

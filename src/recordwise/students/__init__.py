@@ -5,7 +5,7 @@ from recordwise.students.from_counts import FromCounts, reads_counts
 from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
-from recordwise.students.spec import student_from
+from recordwise.students.spec import StudentSettings, student_from
 from recordwise.students.teach import class_probabilities, teach, try_student
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Linear",
     "Mlp",
     "PerClass",
+    "StudentSettings",
     "TorchStudent",
     "class_probabilities",
     "learn_from_counts",

@@ -31,7 +31,7 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
     def refuse_mistakes(self, pool: Samples) -> None:
         """Refuse samples that it cannot learn from, before anything is paid."""
         if kind_of(pool) not in (Kind.VECTORS, Kind.IMAGES):
-            raise InvalidInput("student 'counts' learns from numbers: student_input must be 'vectors' here")
+            raise InvalidInput("student 'counts' learns from numbers: student.input must be 'vectors' here")
 
     def learn(self, pool: Samples, asked: Sequence[Asked]) -> Learnt:
         return learn_from_counts(pool, asked, hidden=self.hidden, class_weight=self.class_weight, seed=self.seed)

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 
 from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
+from recordwise.settings import Settings
 from recordwise.students.from_counts import FromCounts
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
 
 COUNTS = "counts"
 _BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp}
+VECTORS, SAMPLES = "vectors", "samples"  # what a student learns from
+
+
+@dataclass(frozen=True)
+class StudentSettings(Settings):
+    """Who learns the pool, and from what.
+
+    Attributes:
+      model: As `student_from` takes it.
+      input: "vectors" (what the encoder makes) or "samples" (the raw pool).
+    """
+
+    of: ClassVar[str] = "student"
+    model: Any = COUNTS
+    _: KW_ONLY
+    input: str = VECTORS
+
+    def __post_init__(self) -> None:
+        student_from(self.model, seed=0)  # refuses what is no student
+        if self.input not in (VECTORS, SAMPLES):
+            raise InvalidInput(f"student.input must be {VECTORS!r} or {SAMPLES!r}, got {self.input!r}")
+
+    @classmethod
+    def given(cls, spec: Any) -> Self:
+        """Settings are a name with the settings of that student, or a model of the caller's own; and the input."""
+        if isinstance(spec, cls):
+            return spec
+        if not isinstance(spec, Mapping):
+            return cls(spec)
+        held = {name: value for name, value in spec.items() if name != "input"}
+        model = held.pop("model") if set(held) == {"model"} else held or COUNTS
+        return cls(model, input=spec.get("input", VECTORS))
 
 
 def student_from(spec: Any, *, seed: int) -> Any:

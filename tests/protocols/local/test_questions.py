@@ -454,9 +454,8 @@ def test_a_distiller_learns_from_one_bit_per_record(monkeypatch: pytest.MonkeyPa
         mechanism="questions",
         encoder="scaler",
         classes=[0, 1, 2],
-        noise=SeededNoise(0),
     )
-    model.fit(x[300:], y[300:], X_public=x[:300])
+    model.fit(x[300:], y[300:], X_public=x[:300], noise=SeededNoise(0))
     assert asked_with == [tuple(model.rounds_[0].queries.sizes.tolist())]  # the pool's clusters, which are public
     assert model.score(x[:300], y[:300]) > 0.95
     assert model.guarantee_.trust is Trust.LOCAL and model.guarantee_.epsilon == 1

@@ -32,6 +32,7 @@ class CentralLaplace(PureCentral):
     """
 
     name: ClassVar[str] = "laplace"
+    sells_votes: ClassVar[bool] = True
 
     @classmethod
     def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> CentralLaplace:
@@ -40,6 +41,13 @@ class CentralLaplace(PureCentral):
     @classmethod
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
         return True
+
+    @classmethod
+    def paid_by_vote(cls, terms: Terms, ballot: Ballot, round_epsilon: Fraction) -> CentralLaplace:
+        # All its votes cost a record its part of the round, whatever cells two neighbours share.
+        share = Fraction(ballot.cells_changed(terms.neighbours), ballot.cells_per_record)
+        epsilon = round_epsilon * share / terms.neighbours.records_changed
+        return cls(ballot=ballot, neighbours=terms.neighbours, epsilon=epsilon)
 
     @property
     def law(self) -> DiscreteLaplace:

@@ -1,0 +1,78 @@
+"""Sections of a settings file, and the reader of such files; light, since silos and shufflers read theirs with it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from recordwise.data.files import read
+from recordwise.data.samples import Kind, Loaded
+from recordwise.data.schema import Schema
+from recordwise.errors import InvalidInput, shown
+
+TABLES = (".csv", ".parquet")
+
+
+class Section(BaseModel):
+    """A part of a settings file: whatever it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(Section):
+    """Where samples, and perhaps labels, are read from."""
+
+    path: Path
+    samples: str | list[str] | None = None
+    labels: str | list[str] | None = None
+    image_size: tuple[int, int] | None = None
+
+    def read(self, section: str, schema: Schema | None = None) -> Loaded:
+        """The samples as they stand in the file; a mistake in its form is one line that names the section.
+
+        Args:
+          schema: What is known of the samples. Its columns are found by their names, in whatever order they stand, and
+            images come in its size.
+        """
+        samples, size = self.samples, self.image_size
+        try:
+            if schema is not None and schema.names and self.path.suffix.lower() in TABLES:
+                samples = self._columns(schema.names)
+            if schema is not None and schema.kind == Kind.IMAGES and size is None:
+                size = schema.shape[0], schema.shape[1]
+            loaded = read(self.path, samples=samples, labels=self.labels, image_size=size)
+            if schema is not None and loaded.parse and schema.width not in (0, len(loaded.columns)):
+                raise InvalidInput(f"samples must have the pool's {schema.width} columns, got {len(loaded.columns)}")
+        except InvalidInput as fault:
+            raise InvalidInput(f"[{section}] {fault}") from fault
+        return loaded
+
+    def _columns(self, names: tuple[str, ...]) -> list[str]:
+        chosen = names if self.samples is None else [self.samples] if isinstance(self.samples, str) else self.samples
+        if set(chosen) != set(names):
+            raise InvalidInput(f"samples must be the pool's columns ({', '.join(names)}), got {', '.join(chosen)}")
+        return list(names)
+
+
+File = TypeVar("File", bound=Section)
+
+
+def read_settings(path: Path, kind: type[File]) -> File:
+    """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as fault:
+        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
+    try:
+        return kind.model_validate(content)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        ours = first.get("ctx", {}).get("error")  # our own sentence names the value already
+        said = ours if isinstance(ours, ValueError) else f"{first['msg']}, got {shown(first.get('input'))}"
+        raise InvalidInput(": ".join(str(part) for part in (path.name, where, said) if str(part))) from fault
