@@ -46,7 +46,7 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
       samples: The pool: "auto" looks at its type and shape.
       seed: Of the encoders that are randomized and whose settings name no other.
     """
-    steps = _steps(_chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
+    steps = _steps(chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
     if not steps:
         raise InvalidInput("encoder must have at least one step, got []")
     made = [_step(step, seed) for step in steps]
@@ -73,7 +73,8 @@ def opened(spec: Any) -> Any:
     return [_step(step, seed=0) if trained(step) else step for step in steps] if any(map(trained, steps)) else spec
 
 
-def _chosen(samples: Samples) -> str:
+def chosen(samples: Samples) -> str:
+    """What "auto" is for these samples."""
     kind = kind_of(samples)
     if kind is Kind.IMAGES and min(np.shape(samples)[1:3]) < SMALLEST_FOR_HOG:
         return "pca"
