@@ -39,7 +39,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"run_settings"},
     {"distiller"},
     {"report", "audit"},
-    {"preflight"},
+    {"preflight", "job_draft", "handover"},
     {"run", "demo"},
     {"compare"},
     {"federation"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
 from recordwise.errors import InvalidInput
+from recordwise.formats import json_file
 from recordwise.job import JobFile
 from recordwise.planner import Checked, Finding, Outlook, Plan, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
@@ -97,8 +97,8 @@ def begun_with(folder: Path) -> int | str | None:
     if not folder.is_dir() or not any(RELEASED.fullmatch(path.name) for path in folder.iterdir()):
         return None
     try:
-        found = json.loads((folder / MANIFEST).read_text())["facts"]["num_queries"]
-    except (OSError, ValueError, KeyError, TypeError):
+        found = json_file(folder / MANIFEST)["facts"]["num_queries"]
+    except (InvalidInput, OSError, LookupError, TypeError):
         return None  # whoever opens the folder will say what is wrong with it
     return found if isinstance(found, int | str) else None
 

@@ -28,6 +28,7 @@ from recordwise.data.samples import rows
 from recordwise.encoders import Hog, Manner, Pca, Scaler, Table, Text, encode, encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import EXACT
 from recordwise.encoders.sentences import Sentences
+from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.words import Words
 from recordwise.nearest import NumpyBackend
 from recordwise.randomness import seeded
@@ -74,6 +75,7 @@ SHIPPED = {
     "scaler": numbers(Scaler, WIDE, 300),
     "pca": numbers(lambda: Pca(dim=64), WIDE, 300),
     "pca whitened": numbers(lambda: Pca(dim=64, whiten=True), WIDE, 300),
+    "sharpened": numbers(lambda: Sharpened(clusters=8), WIDE[:, :64], 300),
     "hog": numbers(Hog, IMAGES.astype(np.float32), 100),
     "hog of colours": numbers(lambda: Hog(cell=3, block=3, orientations=7), COLOURED, 100),
     "hog+pca": numbers(lambda: encoder_from("hog+pca", IMAGES, seed=0), IMAGES.astype(np.float32), 100),

@@ -19,7 +19,7 @@ from recordwise.students.shallow import Linear, Mlp
 runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 RNG = seeded(0, "onnx graph")
-POOL = RNG.normal(size=(300, 7)).astype(np.float32) * np.arange(1, 8) + 3
+POOL = (RNG.normal(size=(300, 7)) * np.arange(1, 8) + 3).astype(np.float32)
 
 
 def taught(kind: str, vectors: Any, num_classes: int) -> Any:

@@ -37,10 +37,11 @@ def csv_with_dates_and_ids(folder: Path, count: int) -> tuple[str, list[str]]:
 def photographs(folder: Path, count: int) -> tuple[str, list[str]]:
     for name, size in (("records", count // 4), ("pool", count // 4), ("new", 10)):
         for row in range(size):
-            label = ("day", "night")[row % 2]
+            label = ("fence", "shelf")[row % 2]
             place = folder / name / label if name == "records" else folder / name
             place.mkdir(parents=True, exist_ok=True)
-            light = RNG.integers(0, 60, (20, 20, 3)) + (150 if label == "day" else 10)
+            light = RNG.integers(0, 60, (20, 20, 3))
+            light[(slice(None), slice(None, None, 4)) if label == "fence" else slice(None, None, 4)] += 180
             Image.fromarray(light.astype(np.uint8)).save(place / f"img{row:04d}.png")
     return "", []
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recordwise.encoders.onnx_session import open_session
 from recordwise.encoders.sentences import Sentences
 from recordwise.errors import InvalidInput, MissingExtra, first_line
+from recordwise.formats import content_of, text_of
 from recordwise.hashing import digest_of
 
 TOKENIZER = "tokenizer.json"  # beside the model's file
@@ -30,11 +31,7 @@ def onnx_sentences(
     """
     model = Path(path)
     rules = model.with_name(TOKENIZER) if tokenizer is None else Path(tokenizer)
-    try:
-        content, spelled = model.read_bytes(), rules.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the text model {str(model)!r} needs itself and {str(rules)!r} to be readable") from fault
-    return Sentences(OnnxNetwork(content, spelled, longest, model.name), batch_size=batch_size)
+    return Sentences(OnnxNetwork(content_of(model), text_of(rules), longest, model.name), batch_size=batch_size)
 
 
 class OnnxNetwork:

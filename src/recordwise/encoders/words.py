@@ -15,6 +15,7 @@ from recordwise.data.samples import Samples
 from recordwise.encoders.exact import ExactLinear, are_numbers
 from recordwise.encoders.text import as_list, refuse_other_than_text, weigh
 from recordwise.errors import InvalidInput, first_line, whole
+from recordwise.formats import lines_of
 from recordwise.hashing import digest_of_file, fingerprint
 
 
@@ -83,15 +84,14 @@ def read_word_vectors(path: Path, max_words: int) -> tuple[list[str], NDArray[np
     """Words and their vectors; a first line of two numbers, which counts them, is skipped."""
     words: dict[str, NDArray[np.float64]] = {}
     try:
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                word, *numbers = line.rstrip().split(" ")
-                if len(numbers) > 1:
-                    words.setdefault(word, np.array(numbers, dtype=np.float64))
-                if len(words) == max_words:
-                    break
+        for line in lines_of(path):
+            word, *numbers = line.decode().rstrip().split(" ")
+            if len(numbers) > 1:
+                words.setdefault(word, np.array(numbers, dtype=np.float64))
+            if len(words) == max_words:
+                break
         vectors = np.stack(list(words.values()))
-    except (OSError, ValueError) as fault:
+    except (InvalidInput, ValueError) as fault:
         raise InvalidInput(f"word vectors could not be read from {str(path)!r}: {first_line(fault)}") from fault
     if not np.isfinite(vectors).all():
         raise InvalidInput(f"word vectors must be finite, those in {str(path)!r} are not")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.formats import content_of
 from recordwise.handover.card import USE, model_card
 from recordwise.handover.onnx_graph import onnx_model
 from recordwise.published import load, save
@@ -46,9 +47,9 @@ def hand_over(run: Path, to: Path) -> list[Path]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as fault:
-        raise InvalidInput(f"{path.parent} holds no finished run: {path.name}: {fault.strerror}") from fault
+        return content_of(path)
+    except InvalidInput as fault:
+        raise InvalidInput(f"{path.parent} holds no finished run: {fault}") from fault
 
 
 def _parquet(table: bytes) -> bytes | None:
