@@ -89,7 +89,7 @@ def local_protocols(s: int) -> tuple[str, ...]:
 
 
 def grid(features: Features) -> list[Setting]:
-    """Every setting that is measured, chosen beforehand or by the planner, which looks at sizes alone.
+    """Every setting that is measured, chosen beforehand or by the planner, which looks at the pool alone.
 
     All of it for seeds side by side on the clean split; the headline settings for the rest. Trusts are compared at ten
     clusters; a pool without a clustering has no ten clusters worth asking about.
@@ -243,14 +243,13 @@ def taught_the_truth(features: Features, student: str) -> float:
 
 
 def planned(features: Features, epsilon: float) -> int:
-    """How many queries the planner would ask: from epsilon and two sizes, without a look at any record."""
+    """How many queries the planner would ask: from epsilon, the pool and the number of records, which it never sees."""
     return recommend_queries(
         Terms(epsilon=Fraction(str(epsilon))),
+        features.vectors["public"],
         num_records=len(features.labels["private"]),
-        pool_size=len(features.labels["public"]),
         num_classes=CLASSES,
-        votes_per_record=1,
-        labels_per_record=1,
+        encoder="scaler",
     )
 
 

@@ -21,6 +21,7 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
+    {"formats"},
     {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
@@ -31,11 +32,14 @@ ORDER = [  # a room imports from rooms above it alone
     {"encoders", "queries", "device"},
     {"labels"},
     {"students"},
-    {"planner", "records", "account", "sections", "fits", "sklearn_steps"},
+    {"records", "account", "sections", "fits", "sklearn_steps"},
     {"design", "job", "baselines"},
     {"pipeline", "published"},
+    {"planner"},
+    {"run_settings"},
     {"distiller"},
     {"report", "audit"},
+    {"preflight"},
     {"run", "demo"},
     {"compare"},
     {"federation"},

@@ -32,6 +32,7 @@ def carry_out(order: dict[str, Any]) -> dict[str, Any]:
     try:
         if order.get("twin"):
             twins.TWINS[order["twin"]]()
+        os.environ["RECORDWISE_KEYS"] = str(Path(order["root"]) / "owner")  # on the disk that fails, like all the rest
         DISK.disk_watch(order["root"].encode(), order["log"].encode(), ctypes.c_long(order["at"]), order["fault"])
         told["outcome"] = SCENARIOS[order["scenario"]](Path(order["root"]), lambda word: DISK.disk_mark(word.encode()))
         told["end"] = "done"

@@ -10,6 +10,7 @@ import typer
 
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
+from recordwise.formats import text_of
 
 coordinator_app = typer.Typer(
     no_args_is_help=True,
@@ -100,7 +101,7 @@ def silo_offers(folder: Folder) -> None:
     """Show what coordinators ask for and what it would cost, and what was approved."""
     for offer in sorted((folder / "state" / "offers").glob("*.txt")):
         approved = (folder / "state" / "approved" / offer.stem).exists()
-        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{offer.read_text()}")
+        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{text_of(offer)}")
 
 
 @silo_app.command("approve")

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from recordwise.encoders.module import TorchEncoder
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.formats import content_of
 from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.saved import load_network, network_of
 
@@ -118,7 +119,7 @@ def pretrained(
     elif name.endswith(".onnx"):
         if not Path(source).is_file():
             raise InvalidInput(f"an ONNX file was not found at {name!r}")
-        module, prepare = OnnxModule(Path(source).read_bytes()), Prepare(224, *IMAGENET)
+        module, prepare = OnnxModule(content_of(source)), Prepare(224, *IMAGENET)
     elif name.endswith(".safetensors"):
         module, prepare = _own(Path(source))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -111,7 +110,7 @@ class Collecting:
         answers = {silo: reply.body for silo, (reply, _) in self._ask("advertise", first).items()}
         try:
             keys = server.advertised(answers)
-            answers = stage("share", dict.fromkeys(json.loads(keys), keys))
+            answers = stage("share", dict.fromkeys(json_object(keys), keys))
             answers = stage("mask", server.shared(answers))
             survivors = server.masked(answers)
             answers = stage("confirm", dict.fromkeys(server.survivors, survivors))

@@ -22,6 +22,7 @@ from recordwise.federation.federation import Federation
 from recordwise.federation.identity import kept_key
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
+from recordwise.formats import text_of
 from recordwise.hashing import fingerprint
 from recordwise.locks import hold
 from recordwise.pipeline import Question
@@ -139,7 +140,7 @@ def _release(collecting: Collecting, folder: Path, question: Question, noise: No
     plan, number = collecting.plan, question.round
     place = folder / f"attempt-{number}"
     while True:
-        attempt = int(place.read_text()) if place.exists() else 1
+        attempt = int(text_of(place)) if place.exists() else 1
         if attempt > plan.attempts:
             raise ProtocolFault(
                 f"round {number} was attempted {plan.attempts} time(s), which is all that silos approved; start a new "

@@ -17,10 +17,11 @@ from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
 from recordwise.federation.replies import log
+from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
-from recordwise.run import read_test, write_outcome
+from recordwise.run import read_test, score, write_outcome
 
 COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
 
@@ -33,11 +34,7 @@ def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
     make_folder(folder / REGISTERED)
     identities = []
     for place in certificates:
-        try:
-            with place.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as fault:
-            raise InvalidInput(f"the certificate {str(place)!r} could not be read: {fault.strerror}") from fault
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         write_whole(folder / REGISTERED / f"{identity.hex()}.crt", content)
         identities.append(identity)
@@ -52,7 +49,7 @@ def door(folder: Path, *, host: str, port: int) -> Door:
         parties[federation.shuffler[1]] = federation.shuffler[0]
     trusted: dict[str, bytes] = {}
     for place in sorted((folder / REGISTERED).glob("*.crt")):
-        content = place.read_bytes()
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         if identity in parties:
             trusted[parties[identity]] = content
@@ -83,7 +80,7 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
         progress=progress,
         on_fault=lambda fault: log.warning("left out: %s", fault),
     )
-    accuracy = None if test is None else float(distiller.score(*test))
+    accuracy = None if test is None else score(distiller, *test)
     summary = summarize(distiller, pool, name=written.name, test_accuracy=accuracy)
     assert written.out is not None  # a coordinator's file has a default
     write_outcome(written.out, distiller, summary)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from recordwise.durable import make_folder, sweep_beside, write_once
 from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.formats import text_of
 from recordwise.protocols.shuffle import sealing
 
 KEY_BYTES = 32
@@ -56,7 +57,7 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
         write_once(path, f"{fresh.hex()}\n".encode(), mode=0o600)  # of two that are made at once, one counts
     sweep_beside(path)
     try:
-        key = bytes.fromhex(path.read_text())
+        key = bytes.fromhex(text_of(path, most=1 << 12))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} must hold a private key in hexadecimal digits: {error}") from error
     if len(key) != KEY_BYTES:

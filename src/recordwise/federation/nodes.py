@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
-from recordwise.federation.certificates import certificate_of, identity_in, tls_context
+from recordwise.federation.certificates import MOST_BYTES, certificate_of, identity_in, tls_context
 from recordwise.federation.exchange import Node
 from recordwise.federation.identity import identity_key, kept_key, public_identity
 from recordwise.federation.line import host_and_port, stay_on_line
@@ -17,6 +17,7 @@ from recordwise.federation.secure_sum import masks
 from recordwise.federation.settings import ShufflerFile, SiloFile, public_key, read_silo
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
+from recordwise.formats import content_of
 from recordwise.sections import read_settings
 
 SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "identity.key", "node.crt"
@@ -64,12 +65,7 @@ def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
         if written.records.labels is None and not written.records.path.is_dir():
             raise InvalidInput("records.labels must name where the records' labels are")
         written.records.read("records")
-    try:
-        known = certificate.read_bytes()
-    except OSError as fault:
-        raise InvalidInput(
-            f"the coordinator's certificate {str(certificate)!r} could not be read: {fault.strerror}"
-        ) from fault
+    known = content_of(certificate, most=MOST_BYTES)
     identity_in(known, str(certificate))
     context = tls_context(kept_key(folder / IDENTITY, identity_key()), [known], folder, server_side=False)
     stay_on_line(node, host_and_port(address), context)

@@ -10,6 +10,7 @@ from pathlib import Path
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, ProtocolFault, count, whole
 from recordwise.federation.plan import Plan
+from recordwise.formats import text_of
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, members
 
 
@@ -99,4 +100,4 @@ def approve(folder: Path, digest: str) -> str:
         raise InvalidInput(f"plan must be 8 or more first digits of one offered plan, {digest!r} fits {len(offers)}")
     make_folder(folder / "approved")
     write_whole(folder / "approved" / offers[0].stem, b"")
-    return offers[0].read_text()
+    return text_of(offers[0])

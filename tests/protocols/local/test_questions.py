@@ -19,7 +19,7 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.coordinator import Federation
 from recordwise.labels import decode
-from recordwise.planner import plan, recommend_queries
+from recordwise.planner import look, plan, recommend_queries
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Neighbours, Trust, Unit
 from recordwise.privacy.noise import SeededNoise, SystemNoise, exp
@@ -415,11 +415,12 @@ def test_terms_make_it_when_asked_and_never_by_themselves() -> None:
 
 def test_the_planner_asks_one_query_per_class_and_one_vote_per_record() -> None:
     terms = Terms(epsilon=Fraction(1), trust=Trust.LOCAL, mechanism="questions")
-    made = plan(terms, num_records=1_000, num_classes=2)
+    pool = seeded(0, "questions").normal(size=(60, 2)) + 6 * (np.arange(60) % 2)[:, None]
+    outlook = look(pool, encoder="scaler", num_classes=2, num_records=1_000, attainable=0.95)
+    made = plan(outlook, terms, compare=False)
     assert [(one.num_queries, one.votes_per_record) for one in made.considered] == [(2, 1)]
-    assert made.recommended.label_accuracy > 0.6
-    sizes = {"num_records": 10, "pool_size": 50, "num_classes": 7, "votes_per_record": 1, "labels_per_record": 1}
-    assert recommend_queries(terms, **sizes) == 7
+    assert made.recommended.label_accuracy.mean > 0.6
+    assert recommend_queries(terms, pool, num_records=10, num_classes=7, encoder="scaler") == 7
 
 
 def refusals() -> list[Callable[[], Any]]:

@@ -14,6 +14,7 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.forms import hexadecimal, json_object
 from recordwise.federation.secure_sum import masks, shamir
 from recordwise.federation.secure_sum.session import Session
+from recordwise.formats import json_from
 
 STAGES = ("advertise", "share", "mask", "confirm", "reveal")
 
@@ -168,7 +169,7 @@ class SumClient:
     @classmethod
     def restored(cls, session: Session, name: str, identity: bytes, state: bytes) -> SumClient:
         """The party that `state` was taken from."""
-        content = json.loads(state)
+        content = json_from(state, "the state of a secure sum")
         client = cls(session, name, identity)
         client._seal_key, client._mask_key, client._own_mask = (
             bytes.fromhex(content[key]) for key in ("seal", "mask", "own")
