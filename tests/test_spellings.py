@@ -16,6 +16,7 @@ import pytest
 
 import recordwise
 from recordwise.audit.replay import ReplayResult
+from recordwise.compare import Price
 from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
@@ -73,6 +74,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
+    "Price": lambda **choices: Price(releases=1, epsilon=Fraction(1), delta=Fraction(0), free=False, **choices),
     "QuerySettings": QuerySettings,
     "TrustSettings": TrustSettings,
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),
