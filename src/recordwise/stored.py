@@ -44,6 +44,7 @@ ENCODERS = frozenset(
         "recordwise.encoders.text.Text",
         "recordwise.encoders.vectors.Pca",
         "recordwise.encoders.vectors.Scaler",
+        "recordwise.encoders.words.Words",
         "sklearn.decomposition._pca.PCA",
         "sklearn.decomposition._truncated_svd.TruncatedSVD",
         "sklearn.feature_extraction.text.CountVectorizer",

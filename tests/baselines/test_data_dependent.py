@@ -195,6 +195,6 @@ def test_the_published_figure_is_an_upper_bound_as_often_as_stated() -> None:
     assert history.rdp < history.worst / 5  # teachers agree, so the worst case is far away
 
 
-def test_sanitising_costs_nothing_outside_its_regime_because_it_is_refused() -> None:
+def test_sanitising_has_no_bound_outside_its_regime() -> None:
     assert math.isinf(sanitising_rdp(20.0 / (2 * SMOOTH) + 1, 20.0))
-    assert 0 < sanitising_rdp(20.0, 20.0) < 0.2
+    assert 0 < sanitising_rdp(20.0, 20.0) < 0.3

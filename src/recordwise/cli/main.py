@@ -17,6 +17,8 @@ from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
 from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
+from recordwise.cli.starting import init
+from recordwise.cli.using import export, predict
 from recordwise.errors import RecordwiseError, one_line
 
 app = typer.Typer(
@@ -29,11 +31,11 @@ app = typer.Typer(
     Each private record votes for the public queries nearest to it; the votes are released under differential privacy;
     a student is trained on the labelled pool and can be published.
 
-    First visit: [bold]recordwise demo[/bold]. Your own data: write a job file (see [bold]recordwise run --help[/bold]),
-    then [bold]recordwise check job.toml[/bold], [bold]plan[/bold] and [bold]run[/bold].""",
+    First visit: [bold]recordwise demo[/bold]. Your own data: [bold]recordwise init[/bold] writes a job file, then
+    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold].""",
 )
 app.add_typer(ledger_app, name="ledger")
-for command in (run, compare, plan, check, amplify, report, demo, audit):
+for command in (init, run, predict, export, compare, plan, check, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
 

@@ -168,7 +168,7 @@ class Owner:
     def _alone(self) -> Iterator[None]:
         """One process and one thread at a time; the lock goes with a process that dies."""
         try:
-            make_folder(self.folder, mode=0o700)
+            make_folder(self.folder, mode=0o700)  # a key must not be lost with the power, after it signed something
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerFault(
