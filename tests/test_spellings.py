@@ -22,6 +22,7 @@ from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
+from recordwise.planner.outlook import Outlook
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -51,6 +52,12 @@ def policy(**choices: Any) -> Any:
     return Policy(epsilon=Fraction(1), **choices)
 
 
+def outlook(**choices: Any) -> Any:
+    asked: dict[str, Any] = dict.fromkeys(("pool", "encoder", "lens", "known", "queries", "decoder", "student"))
+    numbers = {"num_records": 1, "num_samples": 1, "labels_per_record": 1, "seed": 0}
+    return Outlook(**asked, **numbers, wishes=(), **choices)
+
+
 def reply(**choices: Any) -> Any:
     from recordwise.federation.replies import Reply
 
@@ -74,6 +81,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
+    "Outlook": outlook,
     "Price": lambda **choices: Price(releases=1, epsilon=Fraction(1), delta=Fraction(0), free=False, **choices),
     "QuerySettings": QuerySettings,
     "TrustSettings": TrustSettings,
