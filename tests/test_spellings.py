@@ -23,6 +23,7 @@ from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
 from recordwise.planner.outlook import Outlook
+from recordwise.planner.simulate import Lens
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -30,6 +31,7 @@ from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.protocols.terms import Terms, TrustSettings
+from recordwise.published import Published
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, UncertainQueries
 from recordwise.votes.ballot import Ballot
 
@@ -58,6 +60,12 @@ def outlook(**choices: Any) -> Any:
     return Outlook(**asked, **numbers, wishes=(), **choices)
 
 
+def published(**choices: Any) -> Any:
+    parts = {"encoder": None, "student": None, "student_input": "vectors", "classes_": np.arange(2)}
+    promise = Guarantee(epsilon=Fraction(1))
+    return Published(schema=Schema.of(POINTS), **parts, guarantee_=promise, **choices)  # type: ignore[arg-type]
+
+
 def reply(**choices: Any) -> Any:
     from recordwise.federation.replies import Reply
 
@@ -81,8 +89,10 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
+    "Lens": lambda **choices: Lens(**dict.fromkeys(("clustered", "scaler", "taught")), **choices),  # type: ignore[arg-type]
     "Outlook": outlook,
     "Price": lambda **choices: Price(releases=1, epsilon=Fraction(1), delta=Fraction(0), free=False, **choices),
+    "Published": published,
     "QuerySettings": QuerySettings,
     "TrustSettings": TrustSettings,
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),
