@@ -541,7 +541,7 @@ def test_a_written_schema_reads_the_records_and_belongs_to_the_run(tmp_path: Pat
         return one.fit(pool, [0, 1] * 10, X_public=pool)
 
     first = read_by(tmp_path / "schema.json")
-    assert first.published().settings.records.schema == first.schema_
+    assert first.published().schema == first.schema_
     assert first.schema_.as_dict() == written and first.encoder_.transform([[1.0, 1990]]).shape == (1, 4)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["facts"]["schema"] == written
     read_by(written)
