@@ -16,11 +16,14 @@ import pytest
 
 import recordwise
 from recordwise.audit.replay import ReplayResult
+from recordwise.compare import Price
 from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
+from recordwise.planner.outlook import Outlook
+from recordwise.planner.simulate import Lens
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
@@ -28,6 +31,7 @@ from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.protocols.terms import Terms, TrustSettings
+from recordwise.published import Published
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, UncertainQueries
 from recordwise.votes.ballot import Ballot
 
@@ -48,6 +52,18 @@ def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
+
+
+def outlook(**choices: Any) -> Any:
+    asked: dict[str, Any] = dict.fromkeys(("pool", "encoder", "lens", "known", "queries", "decoder", "student"))
+    numbers = {"num_records": 1, "num_samples": 1, "labels_per_record": 1, "seed": 0}
+    return Outlook(**asked, **numbers, wishes=(), **choices)
+
+
+def published(**choices: Any) -> Any:
+    parts = {"encoder": None, "student": None, "student_input": "vectors", "classes_": np.arange(2)}
+    promise = Guarantee(epsilon=Fraction(1))
+    return Published(schema=Schema.of(POINTS), **parts, guarantee_=promise, **choices)  # type: ignore[arg-type]
 
 
 def reply(**choices: Any) -> Any:
@@ -73,6 +89,10 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
+    "Lens": lambda **choices: Lens(**dict.fromkeys(("clustered", "scaler", "taught")), **choices),  # type: ignore[arg-type]
+    "Outlook": outlook,
+    "Price": lambda **choices: Price(releases=1, epsilon=Fraction(1), delta=Fraction(0), free=False, **choices),
+    "Published": published,
     "QuerySettings": QuerySettings,
     "TrustSettings": TrustSettings,
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),

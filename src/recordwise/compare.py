@@ -30,7 +30,7 @@ from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.fits import uncounted
 from recordwise.job import Compare, JobFile
 from recordwise.privacy.events import Approximate, Event, Pure
-from recordwise.privacy.guarantee import Neighbours, Trust, exact, rounded_up
+from recordwise.privacy.guarantee import Neighbours, Trust, exact, members, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, Silent
 from recordwise.randomness import seeded
@@ -62,6 +62,9 @@ class Price:
     delta: Fraction
     neighbours: Neighbours
     free: bool
+
+    def __post_init__(self) -> None:
+        members(self, neighbours=Neighbours)
 
     def __str__(self) -> str:
         if self.free:

@@ -22,6 +22,7 @@ from recordwise.labels.decode import AUTO
 from recordwise.nearest import Metric
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
+from recordwise.privacy.guarantee import members
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import KMeansQueries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
@@ -59,6 +60,9 @@ class Outlook:
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
     simulated: dict[tuple[tuple[Protocol[Any], ...], int], Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        members(self, manner=Manner)
 
     def outcomes(self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None) -> list[Outcome]:
         """What a run under these protocols comes to, in each of the tasks, or in those at some places."""

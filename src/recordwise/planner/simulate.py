@@ -20,6 +20,7 @@ from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.poll import unit_rows
 from recordwise.pipeline import Round, ask, label, teach
 from recordwise.planner.tasks import Task
+from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import Queries
@@ -63,6 +64,9 @@ class Lens:
     clustered: Projection
     scaler: Scaler
     taught: Projection
+
+    def __post_init__(self) -> None:
+        members(self, metric=Metric)
 
     @classmethod
     def of(cls, vectors: Singles, metric: Metric, seed: int) -> Lens:

@@ -51,8 +51,10 @@ def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
     centre = (probabilities.T @ vectors).astype(np.float64) / mass[:, None]
     share = mass / mass.sum()
     within = scatter - (centre.T * share) @ centre
-    # Where classes hardly vary, what is left of the scatter is rounding: the floor keeps it from being believed.
-    variance = max(RIDGE * np.trace(within), FLOOR * np.trace(scatter)) / len(within)
+    # Where classes hardly vary, what is left of the scatter is rounding: the floor keeps it from being believed. A
+    # scatter in about as many directions as there are samples is chance: it is not believed either.
+    ridge = max(RIDGE, (len(within) / len(vectors)) ** 3)
+    variance = max(ridge * np.trace(within), FLOOR * np.trace(scatter)) / len(within)
     within += variance * np.eye(len(within))
     slope = np.linalg.solve(within, centre.T)
     return _centred(np.vstack([slope, -0.5 * (centre.T * slope).sum(axis=0) + np.log(share)]))
