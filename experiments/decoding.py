@@ -17,7 +17,9 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks import provenance
@@ -25,17 +27,19 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from experiments.smoothing import decode_smoothing
+from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.data import load
 from recordwise.encoders import Hog, Pca, Table
 from recordwise.labels import Labels, decode, neighbour_graph
 from recordwise.labels.facts import Facts
+from recordwise.pipeline import release
 from recordwise.privacy.noise import Normal, SeededNoise
-from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.release import Release, Tally
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
-from recordwise.votes import Ballot, cast_votes
+from recordwise.votes import Ballot, Votes
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
 NO_NOISE = 1000.0  # an epsilon at which the noise is almost surely zero
@@ -51,12 +55,16 @@ class Bed:
     """One split with its queries: exact counts, public facts, and the pool's true classes to measure with."""
 
     ballot: Ballot
-    counts: NDArray[np.int64]
+    votes: Votes
     sizes: Ints
     graph: NDArray[np.float64]
     plain_graph: NDArray[np.float64]
     owner: Ints
     truth: Ints
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        return self.votes.counts()
 
     def accuracy(self, labels: Ints) -> float:
         return float((labels[self.owner] == self.truth).mean())
@@ -107,7 +115,7 @@ def beds(name: str, seed: int) -> Iterator[Bed]:
         ballot = Ballot(num_queries=num_queries, num_classes=int(truth.max()) + 1)
         yield Bed(
             ballot=ballot,
-            counts=cast_votes(records, classes, queries.vectors, ballot).counts(),
+            votes=cast_votes(records, classes, queries, ballot),
             sizes=queries.sizes,
             graph=neighbour_graph(pool, queries.vectors),
             plain_graph=neighbour_graph(pool, queries.vectors, discount=1.0),
@@ -118,20 +126,17 @@ def beds(name: str, seed: int) -> Iterator[Bed]:
 
 def releases(bed: Bed, epsilon: float, seed: int) -> dict[str, Release]:
     """The same counts, released as a tally and as choices at the same cost."""
+    cost: dict[str, Any] = {"ballot": bed.ballot, "epsilon": Fraction(repr(epsilon))}
     return {
-        "laplace": CentralLaplace(ballot=bed.ballot, epsilon=Fraction(repr(epsilon))).server(
-            [ExactCounts(bed.counts)], SeededNoise(seed)
-        ),
-        "permute-and-flip": CentralPermuteAndFlip(ballot=bed.ballot, epsilon=Fraction(repr(epsilon))).server(
-            [ExactCounts(bed.counts)], SeededNoise(seed)
-        ),
+        kind.name: release(bed.votes, kind(**cost), SeededNoise(seed))
+        for kind in (CentralLaplace, CentralPermuteAndFlip)
     }
 
 
-def as_if_normal(release: Release) -> Release:
+def as_if_normal(released: Release) -> Release:
     """The same tally, its noise mistaken for a normal of equal variance."""
-    assert isinstance(release, Tally)
-    return replace(release, law=Normal(release.law.std + 1e-9))
+    assert isinstance(released, Tally)
+    return replace(released, law=Normal(released.law.std + 1e-9))
 
 
 def methods(bed: Bed) -> dict[str, tuple[str, Callable[[Release], Labels]]]:
@@ -140,10 +145,10 @@ def methods(bed: Bed) -> dict[str, tuple[str, Callable[[Release], Labels]]]:
 
     def with_(decoder: str, **facts: object) -> Callable[[Release], Labels]:
         public = {"sizes": bed.sizes, "graph": bed.graph, "num_records": num_records, **facts}
-        return lambda release: decode(release, decoder=decoder, **public)  # type: ignore[arg-type]
+        return lambda released: decode(released, decoder=decoder, **public)  # type: ignore[arg-type]
 
     def smoothed(graph: NDArray[np.float64]) -> Callable[[Release], Labels]:
-        return lambda release: decode_smoothing(release, Facts(sizes=bed.sizes, graph=graph, num_records=num_records))  # type: ignore[arg-type]
+        return lambda released: decode_smoothing(released, Facts(sizes=bed.sizes, graph=graph, num_records=num_records))  # type: ignore[arg-type]
 
     compared = {
         "argmax": ("laplace", with_("argmax")),
@@ -151,7 +156,7 @@ def methods(bed: Bed) -> dict[str, tuple[str, Callable[[Release], Labels]]]:
         "smoothing-plain-graph": ("laplace", smoothed(bed.plain_graph)),
         "field": ("laplace", with_("field")),
         "field-plain-graph": ("laplace", with_("field", graph=bed.plain_graph)),
-        "field-as-if-normal": ("laplace", lambda release: with_("field")(as_if_normal(release))),
+        "field-as-if-normal": ("laplace", lambda released: with_("field")(as_if_normal(released))),
         "field-n-estimated": ("laplace", with_("field", num_records=None)),
         "field-shares-public": ("laplace", with_("field", class_shares=shares)),
         "auto": ("laplace", with_("auto")),

@@ -45,6 +45,7 @@ from experiments.rows import CLASSES, Row, Setting, result_row
 from experiments.sources import ALL, Features, Source, read_features
 from experiments.svhn import STRONG as SVHN_STRONG
 from experiments.svhn import WEAK as SVHN_WEAK
+from recordwise import pipeline
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.labels import decode
@@ -59,7 +60,7 @@ from recordwise.students.held_network import (
     hold_to_counts,
     pseudo_labels,
 )
-from recordwise.students.table import Table
+from recordwise.students.table import CountTable
 from recordwise.vision.augment import Augment
 from recordwise.vision.imitate import Imitate, imitate
 from recordwise.vision.resnet import Classifier, ResNet
@@ -106,7 +107,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Schedule:
     """How the networks of one data set are trained."""
 
     runs: tuple[Run, ...]
@@ -116,7 +117,7 @@ class Plan:
     width: int = 64
 
 
-CIFAR10 = Plan(
+CIFAR10 = Schedule(
     runs=(
         Run(setting=Setting(s=500, epsilon=1.0), epochs=400),
         Run(setting=Setting(s=500, epsilon=1.0), epochs=300, seed=22, taught=True),
@@ -129,7 +130,7 @@ CIFAR10 = Plan(
     ),
     truth=Supervised(epochs=150, batch=512, view=STRONG_VIEW, rate=0.03, warm_up=0.01, keep=0.999),
 )
-SVHN = Plan(
+SVHN = Schedule(
     runs=(
         Run(setting=Setting(s=500, epsilon=0.1), epochs=150),
         Run(setting=Setting(s=200, epsilon=0.04), epochs=120),
@@ -141,7 +142,7 @@ PLANS = {"cifar10": CIFAR10, "svhn": SVHN}
 FIRST_SEED = 21  # of the weights that imitate
 
 
-def release(features: Features, plan: Plan, path: Path) -> None:
+def release(features: Features, plan: Schedule, path: Path) -> None:
     """What each release holds, and the first answers."""
     kept: dict[str, NDArray[np.generic]] = {}
     pool, test = features.vectors["public"], features.vectors["test"]
@@ -152,7 +153,7 @@ def release(features: Features, plan: Plan, path: Path) -> None:
         votes = vote(features, run.setting.s, 1)
         protocol = PROTOCOLS[run.setting.protocol](votes.ballot, Fraction(str(run.setting.epsilon)), len(votes))
         protocol, noise = protocol.informed(queries.sizes), SeededNoise(run.draw)
-        released = protocol.server([protocol.client(votes, noise)], noise)
+        released = pipeline.release(votes, protocol, noise)
         if isinstance(released, Tally):
             asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
             learnt = learn_from_counts(pool, [asked])
@@ -189,7 +190,7 @@ def discriminant(vectors: NDArray[np.float32], labels: Ints, asked: NDArray[np.f
     return answers
 
 
-def table_of(file: dict[str, NDArray[np.generic]], run: Run, records: int, limit: int) -> list[Table]:
+def table_of(file: dict[str, NDArray[np.generic]], run: Run, records: int, limit: int) -> list[CountTable]:
     """The release of a run; nothing where it has no counts."""
     if f"{run.release}/estimate" not in file:
         return []
@@ -204,7 +205,7 @@ def table_of(file: dict[str, NDArray[np.generic]], run: Run, records: int, limit
 class Teaching:
     """The networks of one data set: one module, compiled once, whose weights are filled in for each."""
 
-    def __init__(self, images: Images, plan: Plan, *, data: str, compute: Compute, folder: Path) -> None:
+    def __init__(self, images: Images, plan: Schedule, *, data: str, compute: Compute, folder: Path) -> None:
         self.images, self.plan, self.data, self.compute, self.folder = images, plan, data, compute, folder
         mean, deviation = channel_statistics(images.public)
         with fresh_weights(FIRST_SEED):
@@ -304,7 +305,7 @@ def teach(
     images: Images,
     vectors: NDArray[np.float32],
     releases: Path,
-    plan: Plan,
+    plan: Schedule,
     *,
     data: str,
     compute: Compute,
@@ -370,7 +371,7 @@ def matrix_rate(compute: Compute) -> float:
     return 20 * 2 * 8192**3 / (time.time() - began) / 1e12
 
 
-def rows_of(folder: Path, data: str, plan: Plan) -> Iterator[Row]:
+def rows_of(folder: Path, data: str, plan: Schedule) -> Iterator[Row]:
     """Rows for each run: the network, its mean with the student from counts, and the mean of all of one release."""
     with np.load(HERE / "features" / "labels.npz") as file:
         test = file[f"{data}_test"]
@@ -429,9 +430,9 @@ def _row(run: Run, data: str, student: str, facts: Row, test: float, twins: dict
     )
 
 
-def small(plan: Plan) -> Plan:
+def small(plan: Schedule) -> Schedule:
     """The same plan for a few images and a small network, to see that it runs."""
-    return Plan(
+    return Schedule(
         runs=tuple(replace(run, epochs=4) for run in plan.runs),
         imitate=replace(plan.imitate, epochs=2, batch=64),
         held=replace(plan.held, first_epochs=1, ask_every=1, batch=56, labelled_batch=8),

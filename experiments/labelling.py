@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from experiments.rows import CLASSES, DELTA, Row, Setting, result_row
 from experiments.sources import ALL, Features, read_features, sources
+from experiments.steps import cast_votes, design_of, run_round
 from recordwise.arrays import Ints
 from recordwise.data import Rule
-from recordwise.labels import AUTO, decode, neighbour_graph
+from recordwise.labels import AUTO, neighbour_graph
+from recordwise.pipeline import Round
 from recordwise.planner import recommend_queries
-from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralMatching
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, Questions, RandomizedResponse
@@ -42,7 +43,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.votes import Ballot, Votes
 
 HERE = Path(__file__).parent
 ENCODERS = {
@@ -88,7 +89,7 @@ def local_protocols(s: int) -> tuple[str, ...]:
 
 
 def grid(features: Features) -> list[Setting]:
-    """Every setting that is measured, chosen beforehand or by the planner, which looks at sizes alone.
+    """Every setting that is measured, chosen beforehand or by the planner, which looks at the pool alone.
 
     All of it for seeds side by side on the clean split; the headline settings for the rest. Trusts are compared at ten
     clusters; a pool without a clustering has no ten clusters worth asking about.
@@ -136,23 +137,25 @@ def ask(features: Features, s: int) -> tuple[Queries, NDArray[np.float64], NDArr
 def vote(features: Features, s: int, k: int) -> Votes:
     queries, _, private = ask(features, s)
     ballot = Ballot(num_queries=s, num_classes=CLASSES, votes_per_record=k)
-    return cast_votes(private, features.labels["private"], queries.vectors, ballot, metric=queries.metric)
+    return cast_votes(private, features.labels["private"], queries, ballot)
 
 
 def released(
     queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int, decoder: str = AUTO
 ) -> Ints:
     """The class of each query under one draw of the noise."""
+    asked = round_of(queries, graph, votes, setting, draw, decoder)
+    return np.asarray(asked.labels.hard).astype(np.int64)
+
+
+def round_of(
+    queries: Queries, graph: NDArray[np.float64], votes: Votes, setting: Setting, draw: int, decoder: str = AUTO
+) -> Round:
+    """A release and its labels under one draw of the noise."""
     protocol = PROTOCOLS[setting.protocol](votes.ballot, Fraction(str(setting.epsilon)), len(votes))
-    protocol = protocol.informed(queries.sizes)
-    noise = SeededNoise(draw)
-    holders = np.array_split(np.arange(len(votes)), SILOS if setting.protocol == "distributed" else 1)
-    messages = [
-        protocol.client(Votes(votes.ballot, votes.queries[rows], votes.labels[rows]), noise) for rows in holders
-    ]
-    release = protocol.server(messages, noise)
-    decoded = decode(release, sizes=queries.sizes, graph=graph, decoder=decoder, num_records=len(votes))
-    return np.asarray(decoded.hard).astype(np.int64)
+    design = design_of(protocol, decoder=decoder, num_records=len(votes))
+    parties = SILOS if setting.protocol == "distributed" else 1
+    return run_round(queries, votes, design, draw, graph=graph, parties=parties)
 
 
 def answers(features: Features, setting: Setting, draw: int, decoder: str = AUTO) -> Ints:
@@ -240,14 +243,13 @@ def taught_the_truth(features: Features, student: str) -> float:
 
 
 def planned(features: Features, epsilon: float) -> int:
-    """How many queries the planner would ask: from epsilon and two sizes, without a look at any record."""
+    """How many queries the planner would ask: from epsilon, the pool and the number of records, which it never sees."""
     return recommend_queries(
         Terms(epsilon=Fraction(str(epsilon))),
+        features.vectors["public"],
         num_records=len(features.labels["private"]),
-        pool_size=len(features.labels["public"]),
         num_classes=CLASSES,
-        votes_per_record=1,
-        labels_per_record=1,
+        encoder="scaler",
     )
 
 

@@ -23,16 +23,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from experiments.rows import Row, Setting, result_row
+from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
 from recordwise.labels import neighbour_graph
+from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, Learnt, learn_from_counts
-from recordwise.votes import Ballot, cast_votes
+from recordwise.votes import Ballot
 
 SEEDS = [0, 1, 2]
 SETTINGS = {
@@ -88,9 +90,9 @@ def read(name: str) -> Problem:
 def ask(problem: Problem, queries: Queries, epsilon: Fraction, votes_per_record: int, noise: SeededNoise) -> Asked:
     ballot = Ballot(num_queries=len(queries), num_classes=problem.num_classes, votes_per_record=votes_per_record)
     protocol = CentralLaplace(ballot=ballot, epsilon=epsilon)
-    votes = cast_votes(problem.private, problem.private_labels, queries.vectors, ballot, metric=queries.metric)
+    votes = cast_votes(problem.private, problem.private_labels, queries, ballot)
     return Asked(
-        release=protocol.server([protocol.client(votes, noise)], noise),
+        release=release(votes, protocol, noise),
         owner=queries.owner,
         graph=neighbour_graph(problem.pool, queries.vectors, metric=queries.metric),
         num_records=len(votes),
@@ -108,8 +110,8 @@ def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> 
         if again == "other clusters":
             queries = KMeansQueries(num_queries=s, seed=following).ask(problem.pool)
         elif again == "smaller where unsure":
-            chances = learn_from_counts(problem.pool, asked).student.predict_proba(problem.pool)
-            queries = UncertainQueries(num_queries=s, seed=following).ask(problem.pool, chances)
+            probabilities = learn_from_counts(problem.pool, asked).student.predict_proba(problem.pool)
+            queries = UncertainQueries(num_queries=s, seed=following).ask(problem.pool, probabilities)
         asked.append(ask(problem, queries, share, votes_per_record, noise))
     return learn_from_counts(problem.pool, asked)
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from benchmarks import provenance
 
+from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.local import (
     Collision,
@@ -31,6 +32,7 @@ from recordwise.protocols.local import (
     UnaryEncoding,
 )
 from recordwise.protocols.local.channel import Channel
+from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +82,8 @@ def measure(mechanism: LocalMechanism, records: int) -> float:
         np.tile(np.arange(ballot.labels_per_record, dtype=np.int32), (records, 1)),
     )
     noise = SeededNoise(1)
-    tally = mechanism.server([mechanism.client(votes, noise)], noise)
+    tally = release(votes, mechanism, noise)
+    assert isinstance(tally, Tally)
     return float(((tally.estimate - votes.counts()) ** 2).mean() / records)
 
 

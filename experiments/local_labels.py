@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks import provenance
 
 from recordwise.labels import decode
+from recordwise.pipeline import release
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.local import (
@@ -27,6 +28,7 @@ from recordwise.protocols.local import (
     SubsetSelection,
     UnaryEncoding,
 )
+from recordwise.protocols.release import Tally
 from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
@@ -80,8 +82,8 @@ def run(mechanism: LocalMechanism, seed: int) -> tuple[float, float]:
     strays = (clusters + rng.integers(1, CLASSES, RECORDS)) % CLASSES
     labels = np.where(rng.random(RECORDS) < PURITY, clusters, strays)
     votes = Votes(BALLOT, clusters[:, None].astype(np.int32), labels[:, None].astype(np.int32))
-    noise = SeededNoise(seed)
-    tally = mechanism.server([mechanism.client(votes, noise)], noise)
+    tally = release(votes, mechanism, SeededNoise(seed))
+    assert isinstance(tally, Tally)
     share = votes.counts() / votes.counts().sum(axis=1, keepdims=True)
     rows = np.arange(CLASSES)
     joint = decode(tally, sizes=np.ones(CLASSES), graph=None, decoder="assignment", num_records=RECORDS).hard

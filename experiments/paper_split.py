@@ -40,6 +40,7 @@ from experiments.images import load_arrays
 from experiments.labelling import HERE, released, right
 from experiments.measuring import Log
 from experiments.rows import CLASSES, Row, Setting, result_row
+from experiments.steps import cast_votes
 from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
@@ -49,14 +50,14 @@ from recordwise.nearest.search import nearest_queries
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students.shallow import Mlp
 from recordwise.vision.augment import Augment, pixels
-from recordwise.vision.convnets import M5, ConvNet, Plan
+from recordwise.vision.convnets import M5, ConvNet, Shape
 from recordwise.vision.dti import Dti, Prototypes, cluster_by_transformation, distances
 from recordwise.vision.self_label import agreeing
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.votes import Ballot, Votes
 
 FEATURES = HERE / "features"
 CPU = Compute(device="cpu")
@@ -66,7 +67,7 @@ EPOCHS = 60  # of DTI: 2,340 steps, enough in an earlier trial on 6,000 digits
 CHECKPOINT_EVERY = 5  # epochs
 CONVNET = "narrow M5"
 CAREFUL = "narrow M5 of shared labels"
-NARROW = Plan(M5.side, tuple(width // 4 for width in M5.channels))
+NARROW = Shape(M5.side, tuple(width // 4 for width in M5.channels))
 TEACHING = Supervised(epochs=20, view=Augment(rotate=15, shear=0.2, zoom=0.1, shift=0.08, padding="zeros"))
 
 TEN = [
@@ -100,7 +101,7 @@ class Asked:
 
     def votes(self, labels: Ints) -> Votes:
         ballot = Ballot(num_queries=len(self.queries), num_classes=CLASSES)
-        return cast_votes(self.vectors["private"], labels, self.queries.vectors, ballot)
+        return cast_votes(self.vectors["private"], labels, self.queries, ballot)
 
 
 def by_gradients(hog: Vectors, count: int) -> Asked:

@@ -23,16 +23,18 @@ from benchmarks.provenance import hardware, versions
 
 from experiments.later_rounds import Problem
 from experiments.rows import Row, Setting, result_row
+from experiments.steps import cast_votes
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
 from recordwise.labels import neighbour_graph
+from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import Queries, first_queries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, learn_from_counts
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.votes import Ballot, Votes
 
 RESULTS = Path(__file__).parent / "results" / "shifted_pools.json"
 SETTINGS = [(60, 0.1), (200, 1.0)]
@@ -102,7 +104,7 @@ def connected(problem: Problem, way: str, s: int) -> tuple[Queries, Votes]:
     ballot = Ballot(num_queries=s, num_classes=problem.num_classes)
     if way.startswith(("max-min", "harmonic")):
         return queries, together(problem, queries, ballot, 8.0 if way.startswith("max-min") else 2.0)
-    return queries, cast_votes(problem.private, problem.private_labels, queries.vectors, ballot, prices=queries.prices)
+    return queries, cast_votes(problem.private, problem.private_labels, queries, ballot)
 
 
 def measure(shift: str, problem: Problem, s: int, epsilon: float, way: str) -> Row:
@@ -114,8 +116,8 @@ def measure(shift: str, problem: Problem, s: int, epsilon: float, way: str) -> R
     for seed in SEEDS:
         noise = SeededNoise(seed)
         protocol = CentralLaplace(ballot=votes.ballot, epsilon=Fraction(str(epsilon)))
-        release = protocol.server([protocol.client(votes, noise)], noise)
-        asked = Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))
+        released = release(votes, protocol, noise)
+        asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
         learnt = learn_from_counts(problem.pool, [asked])
         test.append(_right(learnt.student.predict(problem.test), problem.test_labels))
         label.append(_right(learnt.probabilities.argmax(axis=1), problem.pool_labels))

@@ -22,6 +22,7 @@ from benchmarks.provenance import hardware, versions
 
 from experiments.rows import DELTA, Row, Setting, result_row
 from experiments.shifted_pools import RECORDS, read
+from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.labels import neighbour_graph
 from recordwise.privacy.noise import SeededNoise
@@ -33,7 +34,7 @@ from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, learn_from_counts
-from recordwise.votes import Ballot, Votes, cast_votes
+from recordwise.votes import Ballot, Votes
 
 RESULTS = Path(__file__).parent / "results" / "silos.json"
 SILOS, SEEDS = 20, [0, 1, 2, 3, 4]
@@ -77,7 +78,7 @@ def main() -> None:
         queries = KMeansQueries(num_queries=s, seed=0).ask(problem.pool)
         graph = neighbour_graph(problem.pool, queries.vectors)
         ballot = Ballot(num_queries=s, num_classes=10)
-        votes = cast_votes(problem.private, problem.private_labels, queries.vectors, ballot)
+        votes = cast_votes(problem.private, problem.private_labels, queries, ballot)
         for split in SPLITS:
             test, label = [], []
             for seed in SEEDS:

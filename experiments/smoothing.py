@@ -46,7 +46,7 @@ def decode_smoothing(release: Undecoded, facts: Facts) -> Labels:
     std = np.sqrt(np.diag(covariance))[:, None]
     return Labels(
         hard=hard,
-        soft=project(shares),
+        probabilities=project(shares),
         confidence=chance_of_leading(shares / std, hard, Normal(1.0)),
         decoder="smoothing",
     )

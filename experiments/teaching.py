@@ -24,23 +24,24 @@ from typing import Any
 
 import numpy as np
 from benchmarks.provenance import hardware, versions
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import roc_auc_score
 
 from experiments.rows import Row, Setting, result_row
 from experiments.sources import read_features, sources
+from experiments.steps import cast_votes, design_of, run_round
+from recordwise import pipeline
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import Sharpened, encode, encoder_from
-from recordwise.labels import Labels, decode, neighbour_graph
-from recordwise.privacy.noise import SeededNoise
+from recordwise.labels import neighbour_graph
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.students import student_from, teach
-from recordwise.students.counts import Asked, learn_from_counts
-from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
+from recordwise.votes import NOBODY, Ballot, Votes
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "teaching.json"
@@ -66,7 +67,7 @@ TAUGHT = {"name": "linear", "strength": 0.01}  # of a student that is taught wha
 class Bed:
     """Vectors and labels of the three parts; which records abstain. Pool labels are for measuring, and for *true*."""
 
-    pool: Floats
+    pool: NDArray[np.float32]
     records: Floats
     test: Floats
     pool_labels: Ints
@@ -140,35 +141,35 @@ def _abstaining_bed() -> Bed:
     return _bed(jitter, labels, np.flatnonzero(some), "none", "linear")
 
 
-def calibration_error(chances: Floats, labels: Ints) -> float:
+def calibration_error(probabilities: Floats, labels: Ints) -> float:
     """Expected calibration error over equally wide bins of confidence."""
-    confidence, right = chances.max(axis=1), chances.argmax(axis=1) == labels
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     which = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [abs(confidence[which == one].sum() - right[which == one].sum()) for one in range(BINS)]
     return float(sum(gaps) / len(labels))
 
 
-def taught(bed: Bed, chances: Floats, weights: Floats | None = None) -> Any:
+def taught(bed: Bed, probabilities: Floats, weights: Floats | None = None) -> Any:
     """Today's student of (m, C) labels."""
     if bed.student == "discriminant":
-        classes = chances.argmax(axis=1)
+        classes = probabilities.argmax(axis=1)
         return LinearDiscriminantAnalysis(solver="lsqr").fit(bed.pool.astype(np.float64), classes)
-    return teach(student_from("linear", seed=0), bed.pool, chances, weights=weights)
+    return teach(student_from("linear", seed=0), bed.pool, probabilities, weights=weights)
 
 
 def full_chances(student: Any, bed: Bed) -> Floats:
-    chances = np.zeros((len(bed.test), bed.num_classes))
-    chances[:, np.asarray(student.classes_, dtype=np.int64)] = student.predict_proba(bed.test)
-    return chances
+    probabilities = np.zeros((len(bed.test), bed.num_classes))
+    probabilities[:, np.asarray(student.classes_, dtype=np.int64)] = student.predict_proba(bed.test)
+    return probabilities
 
 
-def measured(chances: Floats, bed: Bed) -> dict[str, float]:
+def measured(probabilities: Floats, bed: Bed) -> dict[str, float]:
     found = {
-        "accuracy": float((chances.argmax(axis=1) == bed.test_labels).mean()),
-        "calibration_error": calibration_error(chances, bed.test_labels),
+        "accuracy": float((probabilities.argmax(axis=1) == bed.test_labels).mean()),
+        "calibration_error": calibration_error(probabilities, bed.test_labels),
     }
     if bed.num_classes == 2:
-        found["auc"] = float(roc_auc_score(bed.test_labels, chances[:, 1]))
+        found["auc"] = float(roc_auc_score(bed.test_labels, probabilities[:, 1]))
     return {key: round(value, 4) for key, value in found.items()}
 
 
@@ -179,25 +180,23 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
         queries = KMeansQueries(num_queries=s, seed=0).ask(bed.pool)
         graph = neighbour_graph(bed.pool, queries.vectors, metric=queries.metric)
         ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
-        votes = cast_votes(bed.records, bed.record_labels, queries.vectors, ballot, metric=queries.metric)
+        votes = cast_votes(bed.records, bed.record_labels, queries, ballot)
         chosen = votes.queries.copy()
         chosen[bed.abstaining] = NOBODY
         votes = Votes(ballot, chosen, votes.labels)
         for epsilon in [e for e in grid if s in grid[e]]:
             today, new, other, label_accuracy, facts = [], [], [], [], []
             protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
+            design = design_of(protocol, student="counts", num_records=len(votes))
             for draw in range(DRAWS):
-                noise = SeededNoise(draw)
-                release = protocol.server([protocol.client(votes, noise)], noise)
-                labels: Labels = decode(release, sizes=queries.sizes, graph=graph, num_records=len(votes))
-                owner = queries.owner
-                student = taught(bed, labels.soft[owner], labels.confidence[owner])
+                asked = run_round(queries, votes, design, draw, graph=graph)
+                labels, owner = asked.labels, queries.owner
+                student = taught(bed, labels.probabilities[owner], labels.confidence[owner])
                 if bed.student == "discriminant":
                     student = taught(bed, np.eye(bed.num_classes)[labels.hard][owner])
                 today.append(measured(full_chances(student, bed), bed))
-                learnt = learn_from_counts(
-                    bed.pool, [Asked(release=release, owner=owner, graph=graph, num_records=len(votes))]
-                )
+                learnt = pipeline.teach([asked], bed.pool, bed.pool, design).learnt
+                assert learnt is not None
                 new.append(measured(learnt.student.predict_proba(bed.test), bed))
                 if data.endswith(SHARPENED):
                     student = teach(student_from(TAUGHT, seed=0), bed.pool, learnt.probabilities)

@@ -30,17 +30,19 @@ from benchmarks.provenance import hardware, versions
 from sklearn.metrics import roc_auc_score
 
 from experiments.rows import Row, Setting, result_row
+from experiments.steps import cast_votes
 from experiments.teaching import calibration_error
 from recordwise.arrays import Floats, Ints
 from recordwise.baselines import NoisySGD1
 from recordwise.encoders import Scaler, encode, encoder_from
 from recordwise.labels import decode, neighbour_graph, voters_at
+from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, class_probabilities, learn_from_counts, student_from, teach
-from recordwise.votes import Ballot, cast_votes
+from recordwise.votes import Ballot
 
 RESULTS = Path(__file__).parent / "results" / "unseen.json"
 DATA = ("mammography", "phoneme", "ag_news", "diamonds")
@@ -119,19 +121,19 @@ def measure(name: str, bed: Bed, epsilon: float) -> Row:
     queries = KMeansQueries(num_queries=s, seed=0).ask(pool)
     graph = neighbour_graph(pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
-    votes = cast_votes(records, record_labels, queries.vectors, ballot)
+    votes = cast_votes(records, record_labels, queries, ballot)
     protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
     unit_records, unit_test = unit_length(bed)
     found: dict[str, list[dict[str, float]]] = {"labels": [], "counts": [], "noisy_sgd": []}
     label_accuracy = []
     for draw in range(DRAWS):
         noise = SeededNoise(draw)
-        release = protocol.server([protocol.client(votes, noise)], noise)
-        sizes, num_records = voters_at(release, queries.sizes, len(votes))
-        labels = decode(release, sizes=sizes, graph=graph, num_records=num_records)
+        released = release(votes, protocol, noise)
+        sizes, num_records = voters_at(released, queries.sizes, len(votes))
+        labels = decode(released, sizes=sizes, graph=graph, num_records=num_records)
         weights = labels.confidence[queries.owner]
-        linear = teach(student_from("linear", seed=0), pool, labels.soft[queries.owner], weights=weights)
-        asked = Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))
+        linear = teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
+        asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
         learnt = learn_from_counts(pool, [asked])
         rival = NoisySGD1(
             epsilon,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def test_a_run_is_taken_up_with_the_ledger_that_paid_wherever_it_lies_now(tmp_pa
     (tmp_path / "first.sqlite").rename(tmp_path / "moved.sqlite")
     assert paid(tmp_path / "run", tmp_path / "moved.sqlite") == 7
     assert Ledger.open(tmp_path / "moved.sqlite").spent("default") == 1
-    kept = (tmp_path / "run" / "released").read_text()
+    kept = json.loads((tmp_path / "run" / "released-1").read_text())["payer"]
     assert len(kept) == 64 and "sqlite" not in kept, "a digest: no path, no URL, no password"
 
 

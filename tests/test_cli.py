@@ -203,26 +203,55 @@ def test_amplify_prints_every_accountant_and_the_inverse(
     assert recordwise(*arguments, "--mechanism", "magic", monkeypatch=monkeypatch) == 2
 
 
-def test_a_plan_is_printed_before_anything_is_spent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [
-        "plan",
-        "--num-records",
-        "5000",
-        "--num-classes",
-        "5",
-        "--epsilon",
-        "1",
-        "--num-queries",
-        "20",
-        "--votes-per-record",
-        "1",
-    ]
+def test_without_a_pool_a_plan_is_rough(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--num-records", "5000", "--num-classes", "5", "--epsilon", "1", "--num-queries", "20"]
     assert recordwise(*arguments, monkeypatch=monkeypatch) == 0
-    assert "->" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "->" in said and said.startswith("Rough")
     assert recordwise(*arguments, "--json", monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["recommended"]["num_queries"] == 20
+
+
+def unreadable(job: Path) -> None:
+    """Nobody could read the private records now; that they are there is all that can be seen."""
+    (job.parent / "records.npz").write_bytes(b"not for you")
+
+
+def test_a_plan_looks_at_the_pool_and_at_nothing_private(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unreadable(job)
+    assert recordwise("plan", job, "--num-records", "900", "--json", monkeypatch=monkeypatch) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["recommended"]["num_queries"] == 40 and 0.1 < told["recommended"]["student_accuracy"]["mean"] < 1
+    assert recordwise("plan", job, monkeypatch=monkeypatch) == 2
+    assert "records.expected" in capsys.readouterr().err
+    assert not (job.parent / "runs").exists() and not (job.parent / "ledger.sqlite").exists()
+
+
+def test_a_check_says_where_a_run_would_stop_and_reads_nothing_private(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = job.read_text()
+    small = told.replace("epsilon = 2.0", "epsilon = 0.002")
+    assert small != told
+    job.write_text(small)
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "the budget would go on noise" in said and "--anyway" in said
+    assert not (job.parent / "runs").exists() and not (job.parent / "ledger.sqlite").exists()
+    assert recordwise("run", job, "--anyway", monkeypatch=monkeypatch) == 0
+    assert "the budget would go on noise" in capsys.readouterr().err
+    unreadable(job)
+    assert recordwise("check", job, "--num-records", "900", "--json", monkeypatch=monkeypatch) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [one["about"] for one in found if one["stops"]] == ["budget"]
+    job.write_text(told)
+    assert recordwise("check", job, monkeypatch=monkeypatch) == 0
+    assert "the number of records is not stated" in capsys.readouterr().out
+    (job.parent / "records.npz").unlink()
+    assert recordwise("check", job, monkeypatch=monkeypatch) == 2
+    assert "does not exist" in capsys.readouterr().err
 
 
 MISTAKES = [
@@ -234,7 +263,7 @@ MISTAKES = [
     ("[public]", "[publik]", "publi"),
     ("num_queries = 40", "num_queries = 4000", "num_queries"),
     ("[privacy]", "[privacy", "not TOML"),
-    ("[privacy]", "# caf\udce9\n[privacy]", "not TOML"),  # a byte of another encoding
+    ("[privacy]", "# caf\udce9\n[privacy]", "must be UTF-8"),  # a byte of another encoding
 ]
 
 
@@ -274,7 +303,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 ) -> None:
     (job.parent / "runs").write_text("a file where a folder should be")
     assert recordwise("run", job, monkeypatch=monkeypatch) == 1
-    (line,) = capsys.readouterr().err.strip().splitlines()
+    line = capsys.readouterr().err.strip().splitlines()[-1]  # after the steps of the plan
     assert line.startswith("recordwise: ") and "runs" in line
 
 
@@ -362,7 +391,7 @@ def test_a_missing_option_and_a_wrong_value_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, named in [
-        (["plan"], "'--num-records'"),
+        (["plan"], "--num-records"),
         (["plan", "--num-records", "many", "--num-classes", "2", "--epsilon", "1"], "'--num-records'"),
         (["run", "a.toml", "b.toml"], "b.toml"),
         (["fly"], "'fly'"),
@@ -375,3 +404,27 @@ def test_a_missing_option_and_a_wrong_value_are_named(
 def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert recordwise("--version", monkeypatch=monkeypatch) == 0
     assert capsys.readouterr().out == f"recordwise {__version__}\n"
+
+
+def test_an_unexpected_fault_is_one_line_that_quotes_nothing(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(path: Path) -> None:
+        raise RuntimeError("could not convert: age 47, flu")
+
+    monkeypatch.setattr("recordwise.job.read_job", fails)
+    assert recordwise("run", job, monkeypatch=monkeypatch) == 70
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "unexpected fault (RuntimeError)" in told and "RECORDWISE_TRACEBACK=1" in told
+    assert "flu" not in told
+    monkeypatch.setenv("RECORDWISE_TRACEBACK", "1")
+    with pytest.raises(RuntimeError, match="flu"):
+        recordwise("run", job, monkeypatch=monkeypatch)
+
+
+def test_whatever_a_message_holds_it_is_one_printable_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recordwise("run", tmp_path / "a\nb\x1b[31m\u202e", monkeypatch=monkeypatch) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and told.strip().isprintable()

@@ -291,6 +291,7 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
         "### Settings of `decoder`": DecoderSettings,
         "## `[records]`": RecordSettings,
         "## `[account]`": Account,
+        "## `[plan]`": job.Planning,
         "## `[compare]`": job.Compare,
     }
     for heading, model in sections.items():
@@ -305,7 +306,7 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
                 "required"
                 if default is PydanticUndefined
                 else "its defaults"
-                if isinstance(default, Settings)
+                if isinstance(default, Settings | job.Planning)
                 else "none"
                 if default is None
                 else f'`"{default}"`'

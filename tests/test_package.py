@@ -21,7 +21,8 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors"},
-    {"settings", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"formats"},
+    {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
@@ -31,11 +32,14 @@ ORDER = [  # a room imports from rooms above it alone
     {"encoders", "queries", "device"},
     {"labels"},
     {"students"},
-    {"planner", "records", "account", "sections", "fits", "sklearn_steps"},
+    {"records", "account", "sections", "fits", "sklearn_steps"},
     {"design", "job", "baselines"},
     {"pipeline", "published"},
+    {"planner"},
+    {"run_settings"},
     {"distiller"},
     {"report", "audit"},
+    {"preflight"},
     {"run", "demo"},
     {"compare"},
     {"federation"},
@@ -68,7 +72,7 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
             assert set(listed or []) == offered, module.name
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "nacl": "pynacl", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 UNDECLARED = {
     "pandas",  # only where the user's own table is one of pandas
 }

@@ -66,7 +66,9 @@ def test_the_form_of_labels_is_public() -> None:
 
 
 def test_classes_are_declared_or_read_off_the_labels() -> None:
-    assert public_classes(None, classes=["b", "a", "b"], labels_per_record=1).tolist() == ["b", "a"]
+    assert public_classes(None, classes=["b", "a"], labels_per_record=1).tolist() == ["b", "a"]
+    with pytest.raises(InvalidInput, match="must be different"):
+        public_classes(None, classes=["b", "a", "b"], labels_per_record=1)
     assert public_classes(np.array([2.0, np.nan, 1.0]), classes=None, labels_per_record=1).tolist() == [1, 2]
     assert public_classes(["b", None, " b", "a"], classes=None, labels_per_record=1).tolist() == ["a", "b"]
     assert public_classes(np.zeros((2, 3)), classes=None, labels_per_record=2).tolist() == [0, 1, 2]

@@ -55,7 +55,7 @@ labels = "labels"
 [policy]
 epsilon = 5.0
 trust = "distributed"
-min_participants = 2
+min_parties = 2
 
 [peers]
 {silos}"""

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from recordwise.account import Account
     from recordwise.distiller import PrivateDistiller
     from recordwise.labels import DecoderSettings
-    from recordwise.planner import plan, predict
+    from recordwise.planner import look, plan, predict
     from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
     from recordwise.privacy.ledger import Ledger
     from recordwise.privacy.noise import SeededNoise, SystemNoise
@@ -38,6 +38,7 @@ __all__ = [
     "TrustSettings",
     "Unit",
     "load",
+    "look",
     "plan",
     "predict",
     "save",
@@ -64,6 +65,7 @@ _HOMES = {
     "TrustSettings": "recordwise.protocols.terms",
     "Unit": "recordwise.privacy.guarantee",
     "load": "recordwise.published",
+    "look": "recordwise.planner",
     "plan": "recordwise.planner",
     "predict": "recordwise.planner",
     "save": "recordwise.published",

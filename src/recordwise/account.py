@@ -11,11 +11,13 @@ import numpy as np
 
 from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.durable import write_whole
-from recordwise.errors import ChangedInput
+from recordwise.errors import ChangedInput, InvalidInput, positive, shown
+from recordwise.formats import text_of
 from recordwise.privacy.events import Event
 from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger import Budget, Ledger
+from recordwise.privacy.ledger.entries import check_name
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release, pack, unpack
@@ -53,6 +55,16 @@ class Account(Settings):
     budget_delta: float = 0.0
     run_dir: str | Path | None = None
     round_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, place in (("ledger", self.ledger), ("run_dir", self.run_dir)):
+            if not (place is None or (isinstance(place, str | Path) and str(place).strip())):
+                raise InvalidInput(f"account.{name} must be a path or left out, got {shown(place)}")
+        check_name(**{"account.budget": self.budget})
+        for name, value in (("budget_epsilon", self.budget_epsilon), ("round_epsilon", self.round_epsilon)):
+            if value is not None:
+                positive(**{f"account.{name}": exact(value, f"account.{name}")})
+        exact(self.budget_delta, "account.budget_delta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +181,7 @@ class OpenAccount:
         booked = RecordFilter.load(kept)
         if booked.guard != self.payments.guard:
             raise ChangedInput("another process began this run at the same time: run the same command again")
-        if not owners.exists() or owners.read_text() != whose():
+        if not owners.exists() or text_of(owners) != whose():
             raise ChangedInput(
                 "the private records changed since the run began, and what they paid is booked row by row; undo the "
                 "change, or start a new run in another folder"

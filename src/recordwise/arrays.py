@@ -17,7 +17,8 @@ NOBODY = -1  # where an index is expected and there is none: no query, no class,
 def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[np.float32]:
     """A finite (n, dim) float32 matrix, or one line that says why not."""
     try:
-        vectors = np.asarray(array, dtype=np.float32)
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, and refused below
+            vectors = np.asarray(array, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} must be numeric, got {type(array).__name__}: {error}") from error
     if vectors.ndim != 2:

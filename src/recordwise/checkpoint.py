@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from recordwise import stored
 from recordwise.durable import LEFTOVER, make_folder, sweep, sync_folder, write_once, write_whole
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra, shown
+from recordwise.formats import content_of, json_from
 from recordwise.hashing import digest_of, fingerprint
 from recordwise.locks import LOCK, hold
 
@@ -55,7 +56,7 @@ class Checkpoint:
         """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
         folder = Path(folder)
         manifest = folder / MANIFEST
-        told = json.loads(json.dumps(facts, sort_keys=True))
+        told = json_from(json.dumps(facts, sort_keys=True).encode())
         if folder.exists() and not folder.is_dir():
             raise InvalidInput(f"the run folder must be a folder, got {str(folder)!r}")
         if folder.exists() and not manifest.exists() and (others := _not_ours(folder, ())):
@@ -99,7 +100,7 @@ class Checkpoint:
     def bind(self, number: int, payer: str) -> None:
         """Say that a round is about to be released: from here on queries, facts and payer are fixed."""
         about = [self.folder / name for name in (ENCODER, f"queries-{number}")]
-        files = {path.name: digest_of(path.read_bytes()) for path in about if path.exists()}
+        files = {path.name: digest_of(content_of(path)) for path in about if path.exists()}
         note = json.dumps({"payer": payer, "files": files}, sort_keys=True)
         if not write_once(self.folder / f"released-{number}", note.encode()):
             self.refuse_other_payer(payer)
@@ -228,7 +229,7 @@ def _read_note(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        told = json.loads(_content(path))
+        told = json_from(_content(path))
     except (ValueError, RecursionError) as fault:
         raise _damaged(path) from fault
     if not isinstance(told, dict):
@@ -239,7 +240,7 @@ def _json(path: Path) -> dict[str, Any]:
 def _content(path: Path) -> bytes:
     if not path.is_file():  # a pipe would be waited for
         raise _damaged(path)
-    return path.read_bytes()
+    return content_of(path)
 
 
 def _damaged(path: Path) -> InvalidInput:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import as_vectors
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, RecordwiseError
+from recordwise.formats import Archive, array_file
 from recordwise.hashing import digest
 from recordwise.nearest.backend import NumpyBackend
 from recordwise.nearest.poll import Metric
@@ -75,8 +75,11 @@ class Task:
     @classmethod
     def load(cls, path: Path) -> Task:
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Archive(path) as file:
                 fields = {name: file[name] for name in ("parameters", "queries", "prices", "metric", "max_distance")}
+        except (KeyError, InvalidInput) as error:
+            raise InvalidInput(f"task must be a file written by Task.save, got {path}: {error}") from error
+        try:
             return cls(
                 mechanism=parameters.from_json(str(fields["parameters"])),
                 queries=fields["queries"],
@@ -84,9 +87,9 @@ class Task:
                 metric=Metric(str(fields["metric"])),
                 max_distance=float(fields["max_distance"]),
             )
-        except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, InvalidInput):
-                raise
+        except InvalidInput:
+            raise
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidInput(f"task must be a file written by Task.save, got {path}: {error}") from error
 
     def votes(self, vector: object, labels: Sequence[int]) -> Votes:
@@ -190,8 +193,8 @@ def _identity(digits: str) -> bytes:
 
 def _vector(path: Path) -> NDArray[np.generic]:
     try:
-        vector: NDArray[np.generic] = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        vector: NDArray[np.generic] = np.asarray(array_file(path))
+    except InvalidInput as error:
         raise InvalidInput(f"record must be a .npy file, got {path}: {error}") from error
     if vector.ndim != 1:
         raise InvalidInput(f"record must be one vector, got shape {vector.shape}")

@@ -12,13 +12,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recordwise.account import Account, OpenAccount
-from recordwise.data import Samples
-from recordwise.design import Design, Prepared, RunSettings
+from recordwise.data import Samples, taken
+from recordwise.design import Design
 from recordwise.errors import InvalidInput, first_line, hidden
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DecoderSettings
 from recordwise.pipeline import Distilled, Question, Round, Voters, distil, release, vote
+from recordwise.planner import Plan
+from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
 from recordwise.protocols.release import Release
@@ -26,6 +28,7 @@ from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
 from recordwise.queries.spec import KMEANS
 from recordwise.records import RecordSettings
+from recordwise.run_settings import AUTO, Prepared, RunSettings
 from recordwise.sklearn_steps import refuse_fitted_steps
 
 
@@ -171,7 +174,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         def voters(question: Question) -> Release:
             if run.account.ledger is None and run.noise.private and question.round == 1:
-                count_fit(X, self.guarantee_)
+                count_fit(run.records.samples, self.guarantee_)
             cast = vote(run.records, question, progress)
             votes = run.account.admit(cast, question.protocol, whose=run.records.fingerprint)
             return release(votes, question.protocol, run.noise, parties=run.parties, senders=run.senders)
@@ -227,6 +230,32 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """(n, C) the student's probabilities, in the order of `classes_`."""
         return self.published().predict_proba(self._samples(X, reset=False))
 
+    def plan(
+        self,
+        X_public: Samples,
+        *,
+        num_records: int | None = None,
+        y_public: ArrayLike | None = None,
+        class_shares: ArrayLike | None = None,
+        attainable: float | None = None,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """What this budget buys on this pool, and how many queries to ask; nothing private is looked at.
+
+        Args:
+          num_records: How many records will be fitted; `records.expected` when None.
+          y_public: (m,) classes of pool samples, where some are known; anything that is no declared class elsewhere.
+          class_shares: (C,) how common the classes are, in the order of `classes`, where that is public.
+          attainable: How often a student is right that is taught true labels, where somebody knows.
+          progress: Shows the steps as they go.
+        """
+        settings = self.settings
+        outlook = settings.outlook(
+            X_public, num_records=num_records, y_public=y_public, class_shares=class_shares, attainable=attainable
+        )
+        sizes = None if settings.num_queries == AUTO else (int(settings.num_queries),)
+        return make_plan(outlook, settings.terms, num_queries=sizes, progress=progress)
+
     def published(self) -> Published:
         """The student and what it needs to read a sample, without what only its owner needs; `recordwise.save` it."""
         check_is_fitted(self, "student_")
@@ -242,8 +271,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
-        if hasattr(X, "__array__") and not hasattr(X, "__len__"):
-            X = np.asarray(X)
+        if not issparse(X):
+            X = taken(X, "X")
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "fiubc":
             raise InvalidInput(f"samples must have shape (n, dim), got {X.shape}. Reshape your data")
         if issparse(X):

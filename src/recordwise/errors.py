@@ -20,6 +20,8 @@ import re
 from numbers import Real
 from typing import ClassVar
 
+MOST_WHOLE = 10**15  # more of anything does not fit a computer, nor a float exactly
+MOST_SAID = 300  # letters of another package's message
 HIDDEN = "***"
 # Up to the last @, or quotation mark, of the line: a password may hold either, and hiding more does no harm.
 _IN_URL = re.compile(r"(://[^\s:/@]*:)(?!\*{3}@)[^\n]*@")
@@ -100,8 +102,11 @@ def probability(**values: object) -> None:
 
 def _at_least(least: int, values: dict[str, object]) -> None:
     for name, value in values.items():
-        if not (hasattr(value, "__index__") and not isinstance(value, bool) and value.__index__() >= least):
+        number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else -1
+        if number < least:
             raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}")
+        if number > MOST_WHOLE:
+            raise InvalidInput(f"{name} must be a whole number <= {MOST_WHOLE:,}, got {shown(value)}")
 
 
 def hidden(text: str) -> str:
@@ -111,10 +116,19 @@ def hidden(text: str) -> str:
 
 def shown(value: object) -> str:
     """A value as an error's line shows it: never longer than sixty characters."""
-    text = hidden(repr(value))
+    try:
+        text = " ".join(hidden(repr(value)).split())
+    except ValueError:  # a whole number of more digits than Python spells
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def first_line(fault: BaseException) -> str:
     """What another package's exception says, in one line."""
-    return str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    said = str(fault).strip().splitlines()
+    return said[0][:MOST_SAID] if said else type(fault).__name__
+
+
+def one_line(words: str) -> str:
+    """Words as one line that any terminal can show: what cannot be printed is a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words.split()))

@@ -47,6 +47,12 @@ class _Seen:
         if not len(rows):
             return 1, epsilon, delta
         with self._lock:
+            if not len(
+                self._rows
+            ):  # nothing to look up: the first fit, which is the only one for most, takes little room
+                self._spent.append((1, epsilon, delta))
+                self._rows, self._cost = rows, np.full(len(rows), len(self._spent) - 1, dtype=np.int32)
+                return self._spent[-1]
             here = np.searchsorted(self._rows, rows)
             known = np.zeros(len(rows), dtype=np.bool_)
             inside = here < len(self._rows)

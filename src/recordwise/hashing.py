@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.formats import opened
+
 
 def digest(array: NDArray[np.generic]) -> str:
     """SHA-256 of an array's type, shape and content."""
@@ -27,7 +29,7 @@ def digest_of(content: bytes) -> str:
 
 def digest_of_file(path: Path) -> str:
     """SHA-256 of a file's content."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

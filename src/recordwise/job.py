@@ -27,6 +27,10 @@
     ledger = "ledger.sqlite"
     budget = "patients-2026"
 
+    [plan]                            # optional: what is publicly known of the task
+    class_shares = [0.6, 0.3, 0.1]
+    attainable = 0.9                  # how often a student is right that is taught true labels
+
     [compare]                         # optional, for `recordwise compare`: methods, epsilons, delta
     methods = ["recordwise", "dp-linear", {name = "gnmax", teachers = 100}]
 
@@ -42,19 +46,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import PlainValidator, model_validator
+from pydantic import AfterValidator, PlainValidator, model_validator
 
 from recordwise.account import Account
-from recordwise.data.samples import Samples
+from recordwise.data.samples import Loaded, Samples
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput
 from recordwise.labels import DecoderSettings
 from recordwise.protocols.terms import TrustSettings
-from recordwise.queries import QuerySettings
+from recordwise.queries import QuerySettings, queries_from
 from recordwise.records import RecordSettings
 from recordwise.sections import Section, Source, read_settings
 from recordwise.students import StudentSettings
+
+MOST_NAME = 200
 
 
 class Privacy(Section):
@@ -72,7 +78,7 @@ class Method(Section):
 
     encoder: str | dict[str, Any] | list[str | dict[str, Any]] = "auto"
     num_queries: int | Literal["auto"] = "auto"
-    queries: Annotated[QuerySettings, PlainValidator(QuerySettings.given)] = QuerySettings()
+    queries: Annotated[Any, PlainValidator(queries_from)] = QuerySettings()
     votes_per_record: int = 1
     classes: list[int] | list[str]
     rounds: int = 1
@@ -81,15 +87,30 @@ class Method(Section):
     random_state: int = 0
 
 
+class Planning(Section):
+    """What is publicly known of the task, for a plan. Nothing else depends on it, but for num_queries = "auto"."""
+
+    class_shares: list[float] | None = None
+    attainable: float | None = None
+
+
+def _nameable(name: str) -> str:
+    """A run's name, which is also its folder's: one that stays where it is put."""
+    if not name.isprintable() or len(name) > MOST_NAME or set("/\\") & set(name) or name in (".", ".."):
+        raise ValueError(f"must be up to {MOST_NAME} printable characters without slashes")
+    return name
+
+
 class RunFile(Section):
     """What a run in one place and a run over silos have in common."""
 
-    name: str = ""
+    name: Annotated[str, AfterValidator(_nameable)] = ""
     out: Path | None = None
     public: Source
     test: Source | None = None
     privacy: Privacy
     method: Method
+    plan: Planning = Planning()
     records: Annotated[RecordSettings, PlainValidator(RecordSettings.given)] = RecordSettings()
     account: Annotated[Account, PlainValidator(Account.given)] = Account()
 
@@ -99,9 +120,9 @@ class RunFile(Section):
             raise ValueError("the folder of a run is `out`, not account.run_dir")
         return self
 
-    def read_pool(self) -> tuple[Schema, Samples]:
+    def read_pool(self, public: Loaded | None = None) -> tuple[Schema, Samples]:
         """How samples are read, as the file says or as its pool fixes, and the pool, read so."""
-        public = self.public.read("public")
+        public = self.public.read("public") if public is None else public
         declared = self.records.schema
         schema = Schema.of_loaded(public) if declared is None else Schema.given(declared)
         return schema, schema.pool(public.samples, "[public] samples")

@@ -252,7 +252,7 @@ def _teach_labels(student: Any, rounds: Sequence[Round], material: Samples, desi
     for one in rounds:
         owner = one.queries.owner
         weight = np.where(owner != NOBODY, (one.labels.confidence * one.labels.answered)[owner], 0.0)
-        probabilities += weight[:, None] * one.labels.soft[owner]
+        probabilities += weight[:, None] * one.labels.probabilities[owner]
         weights += weight
     labelled = weights > 0
     probabilities[labelled] /= weights[labelled, None]

@@ -15,6 +15,7 @@ from recordwise.data import Samples, Schema
 from recordwise.durable import make_folder, write_whole
 from recordwise.encoders import Manner, TorchEncoder, encode_public
 from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.formats import content_of
 from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Guarantee, members
 from recordwise.students import class_probabilities, student_from
@@ -102,7 +103,7 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
     """
     path = Path(folder) / FILE
     try:
-        told = stored.from_bytes(path.read_bytes(), foreign=True, trusted=trusted)
+        told = stored.from_bytes(content_of(path), foreign=True, trusted=trusted)
         if not (isinstance(told, dict) and told.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
         told["encoder"] = _brought(told["encoder"], encoder)

@@ -8,6 +8,7 @@ their holder: it is logged on this machine and returned to nobody.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -22,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
 from recordwise.encoders import Manner, encode
-from recordwise.errors import InvalidInput, first_line, whole
+from recordwise.errors import InvalidInput, first_line, shown, whole
 from recordwise.hashing import fingerprint
 from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import NUMPY, nearest_queries
@@ -36,6 +37,10 @@ log = logging.getLogger("recordwise.records")  # for the holder of the records, 
 # 4·(k + 2·r) + 4 bytes. Beyond that memory does not grow with their number.
 CHUNK, CHUNK_BYTES = 65_536, 1 << 32
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
+
+
+LABELS = "biufUSOT"  # kinds of arrays that labels may come in
+MOST_CLASS = 2.0**53  # beyond, two whole numbers may be one float
 
 
 class Why(IntEnum):
@@ -82,6 +87,8 @@ class RecordSettings(Settings):
     labels_per_record: int = 1
 
     def __post_init__(self) -> None:
+        if not (self.schema is None or isinstance(self.schema, Schema | Mapping | str | Path)):
+            raise InvalidInput(f"records.schema must be a schema, its settings or a file, got {shown(self.schema)}")
         _check_overlap(self.overlap)
         if self.expected is not None:
             whole(**{"records.expected": self.expected})
@@ -100,10 +107,7 @@ def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record:
     """The list of classes: as declared and in that order, or read off the labels, which makes it public."""
     whole(labels_per_record=labels_per_record)
     if classes is not None:
-        declared = np.asarray(classes)
-        names = declared
-        if labels_per_record == 1:  # each once, where it is named first
-            names = declared[np.sort(np.unique(declared, return_index=True)[1])]
+        names = declared_classes(classes)
     elif labels_per_record > 1:
         shape = np.shape(labels)
         if len(shape) != 2:
@@ -114,6 +118,38 @@ def public_classes(labels: Any, *, classes: ArrayLike | None, labels_per_record:
     if not len(names):
         raise InvalidInput("classes must name at least one class, got none")
     return names
+
+
+def declared_classes(classes: Any) -> NDArray[Any]:
+    """The classes as an array, in their order: finite numbers, or text, or booleans, each of them once.
+
+    A label is compared with them by value or by its text, so what is the same then is the same here: 1 and 1.0, and
+    "a" and " a".
+    """
+    listed = hasattr(classes, "__array__") or (isinstance(classes, Sequence) and not isinstance(classes, str | bytes))
+    form = getattr(classes, "shape", None)
+    if not listed or (form is not None and len(form) != 1):
+        raise InvalidInput(f"classes must be a list of names or numbers, got {shown(classes)}")
+    if np.ma.is_masked(classes):
+        raise InvalidInput("classes must have no gaps, one is masked")
+    dtype = getattr(classes, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        classes = np.asarray(classes, dtype=np.float64)
+    held = [one.item() if isinstance(one, np.generic) else one for one in classes]
+    if not held:
+        raise InvalidInput("classes must name at least one class, got none")
+    flags = all(isinstance(one, bool) for one in held)
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in held)
+    if not (flags or numbers or all(isinstance(one, str | bytes) for one in held)):
+        raise InvalidInput(f"classes must be all numbers, all text or all booleans, got {shown(held)}")
+    meanings: list[Any] = [number_of(one) if flags or numbers else word_of(one) for one in held]
+    times = Counter(meanings)
+    for one, meaning in zip(held, meanings, strict=True):
+        if not (abs(meaning) <= MOST_CLASS if flags or numbers else meaning and "\0" not in meaning):
+            raise InvalidInput(f"classes must be finite numbers up to 2^53, or text that can be read, got {shown(one)}")
+        if times[meaning] > 1:
+            raise InvalidInput(f"classes must be different, {shown(one)} is there {times[meaning]} times")
+    return np.array(held)
 
 
 def _held_classes(held: Any) -> NDArray[Any]:
@@ -139,7 +175,7 @@ def _held_classes(held: Any) -> NDArray[Any]:
         check_classification_targets(labels)
     except (ValueError, TypeError) as fault:
         raise InvalidInput(first_line(fault)) from fault
-    return np.unique(labels)
+    return np.unique(declared_classes(np.unique(labels)))
 
 
 # Labels
@@ -152,8 +188,14 @@ def as_labels(y: Any, num_records: int) -> Any:
     if hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     held = y if isinstance(y, np.ndarray | Sequence) else np.asarray(y)
-    if isinstance(held, np.ndarray) and not held.ndim:
-        raise InvalidInput("y must have shape (n,), got ()")
+    if isinstance(held, str | bytes) or (isinstance(held, np.ndarray) and not held.ndim):
+        raise InvalidInput(f"y must have shape (n,), got {'text' if isinstance(held, str | bytes) else ()}")
+    if isinstance(held, np.ndarray) and held.dtype.kind not in LABELS:
+        raise InvalidInput(f"y must hold numbers, text or booleans, got {str(held.dtype)[:60]}")
+    if isinstance(held, np.ma.MaskedArray):
+        gaps = np.ma.getmaskarray(held)
+        held = np.array(held, dtype=object)
+        held[gaps] = None  # a gap is that record's own
     if len(held) != num_records:
         raise InvalidInput(f"y must have one label for each of the {num_records} records, got {len(held)}")
     return held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,18 +15,24 @@ from numpy.typing import NDArray
 
 from recordwise.account import Account
 from recordwise.checkpoint import OWN_LEDGER
-from recordwise.data import Samples, Schema
+from recordwise.data import Samples, Schema, rows
+from recordwise.data.samples import Loaded
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
+from recordwise.encoders import encode
 from recordwise.errors import InvalidInput, shown
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
+from recordwise.preflight import begun_with, check_run
 from recordwise.progress import Progress
 from recordwise.published import save
-from recordwise.records import check_labels, read_labels
+from recordwise.records import as_labels, check_labels, declared_classes, read_labels
 from recordwise.report import Summary, summarize, write_report
+from recordwise.run_settings import AUTO
 from recordwise.sections import Source
 from recordwise.votes import NOBODY
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,26 +44,48 @@ class Outcome:
     summary: Summary
 
 
-def run_job(job: JobFile, progress: Progress) -> Outcome:
+def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome:
     """Carry a job out.
+
+    It is checked first, as far as what is public shows; a run whose budget would go on noise stops there, with why.
 
     The job's folder then holds `student.npz`, `labels.csv` (one line per pool sample), `summary.json` and
     `report.html`: all of it public once the run's guarantee is accepted.
+
+    Args:
+      go_on: Run it whatever the check finds.
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    schema, pool = job.read_pool()
+    public = job.public.read("public")
+    schema, pool = job.read_pool(public)
     samples, labels = job.read_records(schema)
     test = None
     if job.test is not None:
         test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
-    distiller = PrivateDistiller(**(job.settings() | held))
+    num_queries: int | str = job.method.num_queries
+    begun = begun_with(job.out)
+    if begun is None:
+        num_queries = _checked(job, public, len(samples), progress, go_on=go_on)
+    elif num_queries == AUTO:
+        num_queries = begun  # what was paid for is about so many queries
+    distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
-    accuracy = None if test is None else float(distiller.score(*test))
+    accuracy = None if test is None else score(distiller, *test)
     summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
     write_outcome(job.out, distiller, summary)
     return Outcome(job.out, distiller, summary)
+
+
+def _checked(job: JobFile, public: Loaded, num_records: int, progress: Progress, *, go_on: bool) -> int | str:
+    """How many queries to ask. Whoever runs the job is told what a check finds, and it may stop here."""
+    checked = check_run(job, public, num_records=num_records, progress=progress)
+    for one in checked.findings:
+        logger.warning("%s", one)
+    if not go_on:
+        checked.refuse()
+    return job.method.num_queries if checked.plan is None else checked.plan.recommended.num_queries
 
 
 def _account(job: JobFile, folder: Path) -> Account:
@@ -83,20 +112,35 @@ def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several
         raise InvalidInput("[test] must hold at least one sample, got 0")
     try:
         samples = schema.pool(loaded.samples)
-        check_labels(loaded.labels, len(classes), len(classes) if several else 1)
+        labels = as_labels(loaded.labels, len(loaded))
+        check_labels(labels, len(classes), len(classes) if several else 1)
+        names = declared_classes(classes)
     except InvalidInput as fault:
         raise InvalidInput(f"[test] {fault}") from fault
-    names = np.asarray(classes)
-    numbers, why = read_labels(loaded.labels, names, len(classes) if several else 1)
+    numbers, why = read_labels(labels, names, len(classes) if several else 1)
     if why.any():
         row = int(np.flatnonzero(why)[0])
-        raise InvalidInput(f"[test] labels must be declared classes, row {row} holds {shown(loaded.labels[row])}")
+        raise InvalidInput(f"[test] labels must be declared classes, row {row} holds {shown(labels[row])}")
     if not several:
         return samples, names[numbers[:, 0]]
     matrix = np.zeros((len(loaded), len(names)), dtype=np.int64)
     rows, places = np.nonzero(numbers != NOBODY)
     matrix[rows, numbers[rows, places]] = 1
     return samples, matrix
+
+
+def score(distiller: PrivateDistiller, samples: Samples, labels: NDArray[Any]) -> float:
+    """The share of a test set that the student gets right.
+
+    A sample that the encoder makes no finite vector of counts as wrong: the run is paid for by now, and ends well.
+    """
+    try:
+        return float(distiller.score(samples, labels))
+    except InvalidInput:
+        finite = np.isfinite(encode(distiller.encoder_, samples, manner=distiller.manner_)).all(axis=1)
+        chosen = np.flatnonzero(finite)
+        right = float(distiller.score(rows(samples, chosen), labels[chosen])) if len(chosen) else 0.0
+        return right * len(chosen) / len(labels)
 
 
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ from recordwise.data.files import read
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
+from recordwise.formats import toml_file
 
 TABLES = (".csv", ".parquet")
 
@@ -63,11 +63,9 @@ File = TypeVar("File", bound=Section)
 def read_settings(path: Path, kind: type[File]) -> File:
     """A settings file, validated; a mistake is one line that names the key, the rule and the value."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as fault:
-        raise InvalidInput(f"the job file {str(path)!r} could not be read: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"the job file {str(path)!r} is not TOML: {fault}") from fault
+        content = toml_file(path)
+    except InvalidInput as fault:
+        raise InvalidInput(f"the job file {fault}") from fault
     try:
         return kind.model_validate(content)
     except ValidationError as fault:

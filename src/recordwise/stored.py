@@ -15,17 +15,16 @@ import importlib
 import io
 import json
 import math
-import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.formats import Archive, json_from
 from recordwise.hashing import fingerprint
 
 MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
@@ -45,6 +44,7 @@ ENCODERS = frozenset(
         "recordwise.encoders.text.Text",
         "recordwise.encoders.vectors.Pca",
         "recordwise.encoders.vectors.Scaler",
+        "recordwise.encoders.words.Words",
         "sklearn.decomposition._pca.PCA",
         "sklearn.decomposition._truncated_svd.TruncatedSVD",
         "sklearn.feature_extraction.text.CountVectorizer",
@@ -139,23 +139,20 @@ def unpacked(
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
     """What an archive tells, and its other arrays by name."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            held = file.infolist()
-            size = sum(entry.file_size for entry in held)
-            if len(held) > entries or size > most:
-                raise InvalidInput(
-                    f"must unpack to at most {most:,} bytes in {entries:,} parts, this has {size:,} in {len(held):,}"
-                )
-            # A part gives no more bytes than it announced, whatever it holds.
-            parts = {entry.filename.removesuffix(".npy"): file.read(entry) for entry in held}
-        arrays = {name: _array(part) for name, part in parts.items()}
-        told = json.loads(arrays.pop(TOLD).tobytes().decode(), parse_constant=_no_constant)["value"]
-        json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
+        with Archive(content, what="it", most=most, members=entries) as file:
+            arrays = dict(file)
+        told = json_from(arrays.pop(TOLD).tobytes())["value"]
+        if any(array.dtype.kind not in PLAIN for array in arrays.values()):
+            raise InvalidInput("it must hold arrays of plain numbers or text, this does not")
         return told, arrays
-    except InvalidInput:
-        raise
-    except Exception as error:  # a damaged archive fails in as many ways as there are formats in it
-        raise InvalidInput("must be an archive of plain arrays, this is not") from error
+    except (InvalidInput, LookupError, TypeError) as error:
+        said = str(error)
+        rule = (
+            said.removeprefix("it ")
+            if said.startswith("it must")
+            else "must be an archive of plain arrays, this is not"
+        )
+        raise InvalidInput(rule) from error
 
 
 def names_in(told: Any, classes: Collection[str], depth: int = MOST_DEPTH) -> list[str]:
@@ -314,20 +311,3 @@ def _from_skops(content: bytes, trusted: Collection[str]) -> Any:
     if unknown:
         raise InvalidInput(f"must be of types that skops trusts, this also needs {shown(unknown)}")
     return skops.loads(content, trusted=list(trusted))
-
-
-def _array(content: bytes) -> NDArray[Any]:
-    """A .npy file's array. Nothing is allocated that the content does not fill."""
-    file = io.BytesIO(content)
-    header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
-    shape, columns_first, dtype = header(file)
-    rest = memoryview(content)[file.tell() :]
-    sized = all(type(side) is int and side >= 0 for side in shape)
-    if not sized or dtype.kind not in PLAIN or math.prod(shape) * dtype.itemsize != len(rest):
-        raise InvalidInput("must hold arrays of plain numbers or text, as many as their headers say, this does not")
-    flat = np.frombuffer(rest, dtype=dtype) if len(rest) else np.empty(0, dtype)
-    return flat.reshape(shape, order="F" if columns_first else "C").copy(order="K")
-
-
-def _no_constant(spelling: str) -> NoReturn:
-    raise ValueError(spelling)

@@ -15,13 +15,13 @@ from scipy.optimize import linear_sum_assignment
 
 from recordwise import pipeline
 from recordwise.audit.replay import ReplayResult, replay
-from recordwise.design import RunSettings
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import Scaler, encode
 from recordwise.errors import InvalidInput
 from recordwise.pipeline import Question
 from recordwise.randomness import seeded
 from recordwise.records import Records
+from recordwise.run_settings import RunSettings
 from recordwise.votes.ballot import Votes
 
 
@@ -67,10 +67,10 @@ def test_healthy_pipelines_keep_the_declared_sensitivity(settings: dict[str, Any
 
 
 def test_tallies_are_compared_although_a_plan_depends_on_the_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    def a_tenth(terms: Any, *, num_records: int, **_: Any) -> int:
+    def a_tenth(terms: Any, pool: Any, *, num_records: int, **_: Any) -> int:
         return num_records // 10
 
-    monkeypatch.setattr("recordwise.design.recommend_queries", a_tenth)
+    monkeypatch.setattr("recordwise.run_settings.recommend_queries", a_tenth)
     result = replayed(distiller(num_queries="auto"))
     removed = [change.moved for change in result.changes if change.name.endswith("is removed")]
     assert not result.violated and removed == [1, 1, 1]

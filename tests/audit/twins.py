@@ -301,8 +301,8 @@ class AnyNumberOfShares(DistributedLaplace):
     """Releases whatever arrived."""
 
     def release(self, total: ModularSum) -> Tally:
-        released = super().release(replace(total, participants=max(total.participants, self.fewest)))
-        return replace(released, law=self.law(total.participants))
+        released = super().release(replace(total, parties=max(total.parties, self.fewest)))
+        return replace(released, law=self.law(total.parties))
 
 
 @dataclass(frozen=True, kw_only=True)

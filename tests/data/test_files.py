@@ -49,7 +49,7 @@ def test_npz_arrays_are_chosen_by_name(tmp_path: Path) -> None:
 
 def test_a_pickle_in_an_npy_file_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    refused(tmp_path / "x.npy", "could not be read")
+    refused(tmp_path / "x.npy", "must hold plain numbers, text or dates, it holds object")
 
 
 def typed(loaded: Loaded) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from torch import nn
 from recordwise.data.samples import rows
 from recordwise.encoders import Hog, Manner, Pca, Scaler, Table, Text, encode, encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import EXACT
+from recordwise.encoders.sentences import Sentences
+from recordwise.encoders.words import Words
 from recordwise.nearest import NumpyBackend
 from recordwise.randomness import seeded
 from recordwise.vision.resnet import ResNet
@@ -33,6 +36,7 @@ from recordwise.votes import NOBODY, Ballot, cast_votes
 
 RNG = seeded(0, "record by record")
 RECORDS = 700  # more than two chunks of every encoder, and no multiple of one
+VECTORS_OF_WORDS = Path(__file__).with_name("words.vec")
 WORDS = np.array([f"word{number}" for number in range(300)])
 
 
@@ -74,6 +78,9 @@ SHIPPED = {
     "hog of colours": numbers(lambda: Hog(cell=3, block=3, orientations=7), COLOURED, 100),
     "hog+pca": numbers(lambda: encoder_from("hog+pca", IMAGES, seed=0), IMAGES.astype(np.float32), 100),
     "text": Case(lambda: Text(dim=40), texts(300), texts(RECORDS), ["", "word1 " * 5000, "\ud800\x00", "wörd", " "]),
+    "words": Case(
+        lambda: Words(VECTORS_OF_WORDS), texts(300), texts(RECORDS), ["", "word1 " * 5000, "\ud800\x00", " "]
+    ),
     "table": Case(
         Table,
         table(200),
@@ -95,8 +102,31 @@ OTHERS = {
     "a network and pca": numbers(
         lambda: make_pipeline(network(1), Pca(dim=8)), IMAGES.astype(np.float32)[..., None] / 255, 100
     ),
+    "a text network": Case(
+        lambda: Sentences(TinyNetwork()), texts(300), texts(RECORDS), ["", "word1 " * 700, " ", None]
+    ),
     "a linear layer": numbers(lambda: encoder_from(linear(), WIDE, seed=0), WIDE, 300),
 }
+
+
+class TinyNetwork:
+    """Attention over a few tokens, with sums that depend on the shape of the batch if that were not fixed."""
+
+    name, fingerprint, longest, filler = "tiny", "0" * 64, 64, 0
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.words = nn.Embedding(310, 96)
+        self.layer = nn.TransformerEncoderLayer(96, 4, 192, dropout=0.0, batch_first=True).eval()
+
+    def tokens(self, text: str) -> list[int]:
+        return [1, *(2 + int(word.removeprefix("word") or 0) for word in text.split())][: self.longest]
+
+    def vectors(self, tokens: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        with torch.no_grad():
+            kept = torch.from_numpy(mask)[:, :, None]
+            states = self.layer(self.words(torch.from_numpy(tokens)), src_key_padding_mask=kept[:, :, 0] == 0)
+            return ((states * kept).sum(1) / kept.sum(1)).numpy()
 
 
 def network(channels: int) -> Any:
@@ -172,7 +202,7 @@ def test_every_encoder_that_claims_to_be_exact_is_tried_here() -> None:
     assert {type(case.encoder()) for case in SHIPPED.values()} >= set(EXACT)
 
 
-@pytest.mark.parametrize("name", ["scaler", "pca", "hog", "hog of colours", "text", "table"])
+@pytest.mark.parametrize("name", ["scaler", "pca", "hog", "hog of colours", "text", "words", "table"])
 def test_samples_of_another_type_or_shape_are_not_encoded_and_change_no_other(name: str) -> None:
     case = SHIPPED[name]
     encoder = case.encoder().fit(case.pool)
@@ -181,7 +211,7 @@ def test_samples_of_another_type_or_shape_are_not_encoded_and_change_no_other(na
     others = np.arange(40) != 7
     strange = [None, "nan", object(), [[1.0]], 1 + 2j, {"a": 1}, [None], np.zeros((2, 2, 2, 2)), 10**400, b"\xff"]
     for sample in strange if name != "table" else [[None] * 4]:
-        if name == "text" and isinstance(sample, str):
+        if name in ("text", "words") and isinstance(sample, str):
             continue
         changed = encode(encoder, [*few[:7], sample, *few[8:]], dim=expected.shape[1])
         assert np.array_equal(bits(changed)[others], expected[others])

@@ -56,7 +56,7 @@ def test_transformers_and_modules_are_taken_as_they_are() -> None:
     [
         (
             "gabor",
-            r"must be auto, a file \(.safetensors, .onnx\) or made of scaler, pca, .*, sharpened, got 'gabor'",
+            r"a network \(sentence-transformers:NAME.* or made of scaler, pca, .*, sharpened, got 'gabor'",
         ),
         ({"dim": 3}, "got None"),
         ({"name": "pca", "dims": 3}, "encoder 'pca' has no setting 'dims', it has dim, seed, whiten"),

@@ -54,7 +54,7 @@ def test_smoothing_repairs_a_stray_query_among_agreeing_neighbours():
     smoothed = decode_smoothing(release, facts)
     assert (smoothed.hard == 0).all()
     assert smoothed.confidence[5] < smoothed.confidence[0]
-    np.testing.assert_allclose(smoothed.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(smoothed.probabilities.sum(axis=1), 1)
 
 
 def test_choices_are_smoothed_too():

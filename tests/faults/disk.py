@@ -197,6 +197,7 @@ def put(state: dict[str, bytes | None], root: Path) -> None:
             place.mkdir()
         else:
             place.write_bytes(content)
+            place.chmod(0o600)  # keys among them are for their owner alone
 
 
 def digest(state: dict[str, bytes | None]) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 for folder in sys.argv[1:]:
     sys.path.append(folder)
 
-import twins  # noqa: E402
+import broken_twins as twins  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402
 
 from recordwise.errors import RecordwiseError  # noqa: E402
@@ -32,6 +32,7 @@ def carry_out(order: dict[str, Any]) -> dict[str, Any]:
     try:
         if order.get("twin"):
             twins.TWINS[order["twin"]]()
+        os.environ["RECORDWISE_KEYS"] = str(Path(order["root"]) / "owner")  # on the disk that fails, like all the rest
         DISK.disk_watch(order["root"].encode(), order["log"].encode(), ctypes.c_long(order["at"]), order["fault"])
         told["outcome"] = SCENARIOS[order["scenario"]](Path(order["root"]), lambda word: DISK.disk_mark(word.encode()))
         told["end"] = "done"

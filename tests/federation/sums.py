@@ -23,7 +23,7 @@ class Played:
     """A finished sum, and every byte that the server took in."""
 
     residues: NDArray[np.uint64]
-    participants: int
+    parties: int
     private: bool
     server: SumServer
     seen: list[tuple[str, str, bytes]] = field(default_factory=list)
@@ -83,5 +83,5 @@ def play(
     answers = gather("confirm", lambda client: client.confirm(survivors), server.survivors)
     confirmed = server.confirmed(answers)
     answers = gather("reveal", lambda client: client.reveal(confirmed), server.survivors)
-    residues, participants, was_private = server.revealed(answers)
-    return Played(residues, participants, was_private, server, seen)
+    residues, parties, was_private = server.revealed(answers)
+    return Played(residues, parties, was_private, server, seen)

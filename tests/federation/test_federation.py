@@ -15,8 +15,8 @@ import pytest
 from federation.world import CLASSES, LOUD, Tampered, World
 from recordwise.data import Schema
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, ProtocolFault
-from recordwise.federation.company import Company
 from recordwise.federation.exchange import Node
+from recordwise.federation.federation import Federation
 from recordwise.federation.forms import frame, unframe
 from recordwise.federation.identity import identity_key, open_sealed, seal_to
 from recordwise.federation.plan import Ask, Plan
@@ -403,7 +403,7 @@ def test_other_queries_in_a_round_that_was_answered_are_refused(tmp_path: Path) 
 def test_too_few_participants_are_refused(tmp_path: Path) -> None:
     one, plan = planned(tmp_path)
     with pytest.raises(ProtocolFault, match="at least 3 silos must be promised"):
-        fresh_silo(one, tmp_path, min_participants=3).answer("plan", plan.to_bytes())
+        fresh_silo(one, tmp_path, min_parties=3).answer("plan", plan.to_bytes())
 
 
 @pytest.mark.parametrize("trust", [Trust.DISTRIBUTED, Trust.SHUFFLE])
@@ -411,7 +411,7 @@ def test_strangers_do_not_count_where_silos_protect_each_other(tmp_path: Path, t
     one, plan = planned(tmp_path, trust)
     with pytest.raises(ProtocolFault, match="known to this one must take part"):
         fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}).answer("plan", plan.to_bytes())
-    acquainted = fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}, min_participants=1)
+    acquainted = fresh_silo(one, tmp_path, peers={"south": one.roster["south"]}, min_parties=1)
     with pytest.raises(ProtocolFault, match="must count as colluding"):
         acquainted.answer("plan", plan.to_bytes())
     with pytest.raises(ProtocolFault, match="must have the identity this silo knows"):
@@ -422,12 +422,12 @@ def test_strangers_do_not_count_where_silos_protect_each_other(tmp_path: Path, t
 
 def test_one_insider_is_counted_unless_somebody_says_otherwise() -> None:
     roster = {name: name.encode() * 32 for name in "abcd"}
-    assert Company(roster=roster, threshold=3, records=(1, 2)).colluding == 1
+    assert Federation(roster=roster, threshold=3, records=(1, 2)).colluding == 1
     assert Policy(epsilon=Fraction(1)).colluding == 1
     assert FederationSection(silos={}, threshold=3, records=(1, 2)).colluding == 1
     assert PolicySection(epsilon=1.0).colluding == 1
     pair, terms = (
-        Company(roster=roster, threshold=2, records=(1, 2)),
+        Federation(roster=roster, threshold=2, records=(1, 2)),
         Terms(epsilon=Fraction(1), trust=Trust.DISTRIBUTED),
     )
     with pytest.raises(InvalidInput, match="say colluding = 0"):
@@ -442,7 +442,7 @@ def test_a_plan_does_not_promise_a_silo_s_reader_what_holds_for_one_sender(tmp_p
 
 def test_terms_that_no_mechanism_serves_between_silos_are_refused_in_one_line() -> None:
     terms = Terms(epsilon=Fraction(1), delta=Fraction(1, 1000), trust="shuffle", neighbours="add-remove")  # type: ignore[arg-type]
-    pair = Company(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))
+    pair = Federation(roster={name: name.encode() * 32 for name in "ab"}, threshold=1, records=(1, 1))
     with pytest.raises(InvalidInput, match="no mechanism of shuffle trust"):
         terms.protocols_for_silos(Ballot(num_queries=3, num_classes=3), pair.silos)
 
@@ -657,7 +657,7 @@ def test_what_fails_once_records_were_touched_is_charged_and_answered_with_one_s
     silo._records = lambda: Secretive(error)  # type: ignore[assignment, return-value]
     exchange = Tampered(nodes)
     if trust is Trust.SHUFFLE:
-        one.company = lambda **_: Company(  # type: ignore[method-assign]
+        one.federation = lambda **_: Federation(  # type: ignore[method-assign]
             roster=one.roster, threshold=2, records=(80, 120), colluding=0, shuffler=one.mixer, timeout=5, patience=0
         )
     fitted = one.fit(exchange)

@@ -55,7 +55,7 @@ def test_the_sum_is_exact_for_any_size_and_modulus(
     vectors = vectors_for(identities, length, bits, seed)
     played = play(session_of(identities, threshold=threshold, length=length, bits=bits), identities, vectors)
     assert np.array_equal(played.residues, plain_sum(vectors, list(identities), bits))
-    assert played.participants == count
+    assert played.parties == count
     assert played.private
 
 
@@ -72,7 +72,7 @@ def test_a_party_that_vanishes_at_any_stage_does_not_stop_the_others(stage: str)
     counted = stage in ("confirm", "reveal")  # its vector had arrived by then
     survivors = [name for name in identities if counted or name != "silo-2"]
     assert np.array_equal(played.residues, plain_sum(vectors, survivors))
-    assert played.participants == len(survivors)
+    assert played.parties == len(survivors)
     assert "silo-2" in played.server.faults
 
 
@@ -299,7 +299,7 @@ def test_the_distributed_protocol_inside_gives_the_pooled_tally_exactly() -> Non
     shares = {name: protocol.client(votes[name], SeededNoise(seed)) for seed, name in enumerate(identities)}
     session = session_of(identities, threshold=2, length=ballot.num_cells, bits=protocol.modulus_bits)
     played = play(session, identities, {name: share.residues.ravel() for name, share in shares.items()}, private=False)
-    secret = protocol.release(ModularSum(played.residues.reshape(5, 3), played.participants, played.private))
+    secret = protocol.release(ModularSum(played.residues.reshape(5, 3), played.parties, played.private))
     plain = protocol.release(protocol.aggregate(shares.values()))
     assert np.array_equal(secret.estimate, plain.estimate)
     assert secret.law == plain.law
@@ -318,7 +318,7 @@ def test_private_noise_stays_private() -> None:
         for seed, name in enumerate(identities)
     }
     played = play(session_of(identities, threshold=2, length=4, bits=protocol.modulus_bits), identities, vectors)
-    tally = protocol.release(ModularSum(played.residues.reshape(2, 2), played.participants, played.private))
+    tally = protocol.release(ModularSum(played.residues.reshape(2, 2), played.parties, played.private))
     assert tally.guarantee.private
     assert tally.guarantee.honest_parties == 2
 

@@ -272,7 +272,7 @@ def test_a_registered_node_cannot_speak_for_another(tmp_path: Path, harm: str) -
         on_line(at, tmp_path, one.identities["west"], nodes["west"]),
         on_line(at, tmp_path, one.identities["south"], Posing()),
     ):
-        fitted = one.fit_with(at, one.company(timeout=60.0, patience=3.0))
+        fitted = one.fit_with(at, one.federation(timeout=60.0, patience=3.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert any(fault.startswith("south: ") for fault in fitted.faults_)
 
@@ -304,7 +304,7 @@ def test_a_message_never_runs_code_on_either_side(tmp_path: Path) -> None:
             answers = dict(at.ask(stage, {"north": bomb}, 30.0))
             refused = Reply.verified(answers["north"], one.roster["north"]).refused
             assert refused == "the request is malformed, comes out of turn, or breaks a rule of this party"
-        fitted = one.fit_with(at, one.company(timeout=60.0, patience=3.0))
+        fitted = one.fit_with(at, one.federation(timeout=60.0, patience=3.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert not (tmp_path / "ran").exists()
 

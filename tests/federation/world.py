@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.federation.company import Company
 from recordwise.federation.coordinator import fit_silos
 from recordwise.federation.exchange import Exchange, InProcess, Node
+from recordwise.federation.federation import Federation
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.policy import Policy
 from recordwise.federation.records import SiloRecords, Voters
@@ -114,10 +114,10 @@ class World:
         )
         return nodes
 
-    def company(self, **changes: Any) -> Company:
+    def federation(self, **changes: Any) -> Federation:
         total = len(self.names) * PER_SILO
         least = (self.threshold - self.colluding) * PER_SILO
-        return Company(
+        return Federation(
             **{
                 "roster": self.roster,
                 "threshold": self.threshold,
@@ -151,18 +151,18 @@ class World:
         )
 
     def fit(self, exchange: InProcess | None = None, **settings: Any) -> PrivateDistiller:
-        return self.fit_with(exchange or Tampered(self.nodes()), self.company(), **settings)
+        return self.fit_with(exchange or Tampered(self.nodes()), self.federation(), **settings)
 
-    def fit_with(self, exchange: Exchange, company: Company, **settings: Any) -> PrivateDistiller:
+    def fit_with(self, exchange: Exchange, federation: Federation, **settings: Any) -> PrivateDistiller:
         """A run over this exchange; `faults_` of what it gives are the answers that did not count."""
         faults: list[str] = []
-        fitted = fit_silos(self.coordinator(**settings), self.pool, company, exchange, on_fault=faults.append)
+        fitted = fit_silos(self.coordinator(**settings), self.pool, federation, exchange, on_fault=faults.append)
         fitted.faults_ = faults  # type: ignore[attr-defined]
         return fitted
 
     def fit_records(self, records: tuple[int, int]) -> PrivateDistiller:
         """A run whose plan speaks of other numbers of records than there are."""
-        return self.fit_with(Tampered(self.nodes()), self.company(records=records))
+        return self.fit_with(Tampered(self.nodes()), self.federation(records=records))
 
     def pooled(self, fitted: PrivateDistiller, number: int, names: Iterable[str] | None = None) -> NDArray[np.int64]:
         """The exact tally of a round, computed in one place from the pooled records."""

@@ -66,4 +66,4 @@ def test_the_label_of_a_choice_is_the_choice():
     labels = decode_argmax(choices_of([2, 0, 1], 3, Fraction(5)), Facts(sizes=[1, 1, 1], num_records=300))
     assert labels.hard.tolist() == [2, 0, 1]
     assert (labels.confidence > 0.8).all()
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)

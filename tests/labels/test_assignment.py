@@ -61,7 +61,7 @@ def test_every_class_is_used_once_and_the_total_likelihood_is_the_largest():
     tally = tally_of(rng.normal(50, 40, (5, 5)), Normal(40.0))
     labels = decode_assignment(tally, Facts(sizes=np.ones(5)))
     assert sorted(labels.hard.tolist()) == list(range(5))
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
 
 
 def test_assigning_jointly_gains_what_it_should():

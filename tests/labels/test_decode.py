@@ -42,12 +42,12 @@ def test_whatever_the_noise_did_every_decoder_gives_labels_shares_and_probabilit
     labels = decode(release, decoder=decoder, **facts)
     assert labels.hard.dtype == np.int64
     assert ((labels.hard >= 0) & (labels.hard < 4)).all()
-    assert (labels.soft >= 0).all()
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1, atol=1e-9)
+    assert (labels.probabilities >= 0).all()
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1, atol=1e-9)
     assert ((labels.confidence >= 0) & (labels.confidence <= 1 + 1e-9)).all()
     again = decode(release, decoder=decoder, **facts)
     assert (again.hard == labels.hard).all()
-    assert (again.soft == labels.soft).all()
+    assert (again.probabilities == labels.probabilities).all()
 
 
 @pytest.mark.parametrize("decoder", ABLE)
@@ -61,7 +61,7 @@ def test_every_decoder_reads_choices(decoder):
             num_records=num_records,
         )
         assert labels.hard.tolist() == [0, 1, 2]
-        np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+        np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("decoder", ABLE)
@@ -73,7 +73,7 @@ def test_labels_of_a_matched_release_are_those_it_chose(decoder, num_records):
     )
     assert labels.hard.tolist() == chosen
     assert labels.decoder == ("assignment" if decoder == "auto" else decoder)
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
 
 
 def test_labels_of_queries_that_own_nothing_are_those_chosen_too():
@@ -93,7 +93,7 @@ def test_a_single_class_or_query_is_no_special_case():
     for shape in ((1, 1), (3, 1), (1, 3)):
         for decoder in ("auto", "argmax", "posterior", "field"):
             labels = decode(tally_of(np.ones(shape), LAW), sizes=np.ones(shape[0]), graph=None, decoder=decoder)
-            np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+            np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize(

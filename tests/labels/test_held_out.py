@@ -27,17 +27,17 @@ def test_unseen_cells_change_nothing() -> None:
     other = one.estimate.copy()
     other[~seen] = np.random.default_rng(5).normal(size=(6, 3)) * 1_000
     before, after = decode_seen(one, RATES, ring(30), seen), decode_seen(tally_of(other, LAW), RATES, ring(30), seen)
-    assert (before.soft == after.soft).all() and (before.confidence == after.confidence).all()
+    assert (before.probabilities == after.probabilities).all() and (before.confidence == after.confidence).all()
 
 
 def test_unseen_queries_follow_their_neighbours() -> None:
     seen = np.arange(30) % 5 != 2
     labels = decode_seen(tally(), RATES, ring(30), seen)
     assert (labels.hard[~seen] == LABELS[~seen]).all()
-    assert np.allclose(labels.soft.sum(axis=1), 1)
+    assert np.allclose(labels.probabilities.sum(axis=1), 1)
 
 
 def test_with_everything_seen_it_is_the_decoder() -> None:
     every = decode_seen(tally(), RATES, ring(30), np.ones(30, dtype=bool))
     plain = decode(tally(), sizes=RATES, graph=ring(30), num_records=1_200)
-    assert (every.soft == plain.soft).all()
+    assert (every.probabilities == plain.probabilities).all()

@@ -41,7 +41,7 @@ def test_never_more_than_r_labels_however_loud_the_noise():
         labels = decode_sets(tally, FACTS)
         assert labels.sets is not None
         assert labels.sets.sum(axis=1).max() <= 2
-        assert ((labels.soft >= 0) & (labels.soft <= 1)).all()
+        assert ((labels.probabilities >= 0) & (labels.probabilities <= 1)).all()
 
 
 def test_stated_confidence_follows_the_share_of_right_sets():
@@ -51,7 +51,7 @@ def test_stated_confidence_follows_the_share_of_right_sets():
         labels = decode_sets(tally, FACTS)
         stated.append(labels.confidence.mean())
         right.append((labels.sets == truth).all(axis=1).mean())
-        cells.append(((labels.soft > 0.5) == truth).mean())
+        cells.append(((labels.probabilities > 0.5) == truth).mean())
     assert np.mean(cells) > 0.9
     assert abs(np.mean(stated) - np.mean(right)) < 0.25  # any share is as likely as any other to the model
 
@@ -66,7 +66,7 @@ def test_neighbours_help_here_too():
         counts = rng.binomial(RECORDS, np.where(truth, 0.85, 0.03))
         tally = tally_of(counts + law.sample(counts.shape, SeededNoise(seed)), law, r=2)
         together = Facts(sizes=np.ones(QUERIES), num_records=QUERIES * RECORDS, graph=ring(QUERIES))
-        right.append([((decode_sets(tally, f).soft > 0.5) == truth).mean() for f in (FACTS, together)])
+        right.append([((decode_sets(tally, f).probabilities > 0.5) == truth).mean() for f in (FACTS, together)])
     alone, joint = np.mean(right, axis=0)
     assert joint > alone + 0.03
 

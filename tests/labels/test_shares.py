@@ -66,9 +66,9 @@ def test_missing_votes_are_not_read_as_the_other_class() -> None:
     tally = noisy(counts, "1")
     rates = turnout(tally, sizes, num_records=12_000).rates
     labels = decode(tally, sizes=rates, graph=None, num_records=round(rates.sum()))
-    assert labels.soft[0, 0] > 0.95
+    assert labels.probabilities[0, 0] > 0.95
     blind = decode(tally, sizes=sizes, graph=None, num_records=12_000)
-    assert blind.soft[0, 0] < labels.soft[0, 0] - 0.2
+    assert blind.probabilities[0, 0] < labels.probabilities[0, 0] - 0.2
 
 
 def test_classes_that_lie_apart_are_told_from_those_that_do_not() -> None:

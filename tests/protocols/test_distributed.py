@@ -59,16 +59,16 @@ def shared_noise(shape: Fraction, parties: int, scale: Fraction, reach: int) -> 
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("participants", [3, 4, 5])
-def test_the_modular_sum_is_private_by_enumeration(neighbours: Neighbours, participants: int) -> None:
+@pytest.mark.parametrize("parties", [3, 4, 5])
+def test_the_modular_sum_is_private_by_enumeration(neighbours: Neighbours, parties: int) -> None:
     asked = protocol(neighbours=neighbours)
     cells = BALLOT.cells_changed(neighbours)
-    law = modular(shared_noise(Fraction(1, 3), participants, asked.scale, 400), 6)
+    law = modular(shared_noise(Fraction(1, 3), parties, asked.scale, 400), 6)
     up, down = np.log(law / np.roll(law, 1)), np.log(law / np.roll(law, -1))
     # Add or remove: one cell moves up or down; replace: one moves up and another moves down, independently.
     worst = max(up.max(), down.max()) if cells == 1 else max(up.max() + down.max(), -(up.min() + down.min()))
     assert worst <= 1 + 1e-6
-    if participants == 3:
+    if parties == 3:
         assert worst > 0.99, "the budget is used"
 
 
@@ -140,7 +140,7 @@ def test_the_server_needs_nothing_but_the_modular_sum() -> None:
     asked = protocol()
     total = asked.aggregate(shares(asked, 4))
     assert asked.release(total).estimate.shape == (3, 2)
-    assert total.participants == 4
+    assert total.parties == 4
     with pytest.raises(ProtocolFault, match="residues below"):
         asked.release(ModularSum(total.residues + (np.uint64(1) << np.uint64(40)), 4, True))
     with pytest.raises(ProtocolFault, match="residues below"):

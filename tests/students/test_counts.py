@@ -82,7 +82,10 @@ def today(world: World, asked: Asked) -> Floats:
     sizes = np.bincount(asked.owner)
     labels = decode(asked.release, sizes=sizes, graph=asked.graph, num_records=asked.num_records)
     student = teach(
-        student_from("linear", seed=0), world.pool, labels.soft[asked.owner], weights=labels.confidence[asked.owner]
+        student_from("linear", seed=0),
+        world.pool,
+        labels.probabilities[asked.owner],
+        weights=labels.confidence[asked.owner],
     )
     return np.asarray(student.predict_proba(world.test))
 

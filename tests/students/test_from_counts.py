@@ -103,7 +103,7 @@ def test_a_rare_class_is_found_and_more_budget_helps_though_copies_abstain() -> 
         assert list(distiller.classes_) == [1, 0]  # as declared
         areas.append(roc_auc_score(truth, distiller.predict_proba(test)[:, 0]))
         recalls.append(recall_score(truth, distiller.predict(test)))
-    cells, soft = distiller.rounds_[0].release.estimate, distiller.rounds_[0].labels.soft
+    cells, soft = distiller.rounds_[0].release.estimate, distiller.rounds_[0].labels.probabilities
     common = (cells[:, 1] > 400) & (cells[:, 0] < 20)  # votes that are missing are not read as rare ones
     assert common.any() and soft[common, 0].max() < 0.1
     assert areas[1] > areas[0] - 0.005

@@ -30,7 +30,7 @@ def test_classifiers_are_copied_and_seeded_modules_wrapped() -> None:
 @pytest.mark.parametrize(
     ("spec", "rule"),
     [
-        ("tree", "student must be one of counts, linear, mlp, got 'tree'"),
+        ("tree", "student must be one of counts, linear, mlp, held, got 'tree'"),
         ({"name": "linear", "depth": 3}, "student 'linear' has no setting 'depth', it has max_iter, strength"),
         (None, "got None"),
         (StandardScaler(), "classifier with predict_proba"),

@@ -10,14 +10,14 @@ import pytest
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.purity import softmax
 from recordwise.privacy.noise import DiscreteLaplace, Law, Normal
-from recordwise.students.table import Table, loss, mean_over, row_log_likelihoods, tilted
+from recordwise.students.table import CountTable, loss, mean_over, row_log_likelihoods, tilted
 
 
-def table_of(seed: int, law: Law, *, num_samples: int = 60, num_queries: int = 5, num_classes: int = 3) -> Table:
+def table_of(seed: int, law: Law, *, num_samples: int = 60, num_queries: int = 5, num_classes: int = 3) -> CountTable:
     rng = np.random.default_rng(seed)
     owner = np.concatenate([np.arange(num_queries), rng.integers(-1, num_queries, num_samples - num_queries)])
     sizes = np.bincount(owner[owner >= 0], minlength=num_queries)
-    return Table(
+    return CountTable(
         mean=mean_over(owner, num_queries),
         cells=rng.normal(20, 15, size=(num_queries, num_classes)).round(),
         law=cell_law(law),
@@ -90,7 +90,7 @@ def test_the_loss_for_modules_is_the_same() -> None:
     sizes = np.bincount(owner)
     for law in (cell_law(DiscreteLaplace(Fraction(3))), cell_law(Normal(4.0))):
         cells, rates = rng.normal(20, 15, size=(5, 3)).round(), rng.uniform(20, 80, 5)
-        table = Table(
+        table = CountTable(
             mean=mean_over(owner, 5), cells=cells, law=law, rates=rates, grain=1 / sizes,
             prior=np.zeros((5, 3)), counted=np.ones(5),
         )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from recordwise.errors import InvalidInput
-from recordwise.vision.convnets import M3, M5, M7, ConvNet, Plan, majority
+from recordwise.vision.convnets import M3, M5, M7, ConvNet, Shape, majority
 from recordwise.vision.densenet import DenseNet
 from recordwise.vision.wide_resnet import WideResNet
 
@@ -26,7 +26,7 @@ def test_densenet_121_has_its_published_size():
 
 
 @pytest.mark.parametrize("plan", [M3, M5, M7])
-def test_digit_networks_give_a_logit_per_class(plan: Plan):
+def test_digit_networks_give_a_logit_per_class(plan: Shape):
     assert ConvNet(plan)(torch.rand(2, 1, 28, 28)).shape == (2, 10)
 
 

@@ -15,6 +15,7 @@ from recordwise.protocols.protocol import Protocol
 
 CONFIDENCE = 1 - 1e-6
 TRIALS = 100_000
+MOST_TRIALS = 10**9
 MESSAGES_PER_TRIAL = 40  # drawn under shuffle trust, where a view takes many messages: fewer views than trials
 
 
@@ -38,6 +39,8 @@ def audit(
       trials: Views of each data set; half of them choose the event, the other half count.
     """
     whole(trials=trials)
+    if trials > MOST_TRIALS:
+        raise InvalidInput(f"trials must be <= {MOST_TRIALS:,}, got {trials:,}")
     if trials < 100:
         raise InvalidInput(f"trials must be >= 100 to say anything, got {trials}")
     probability(confidence=confidence)

@@ -20,7 +20,7 @@ THRESHOLDS = 512  # tried per score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class ScoreSet:
     """The scores of one kind that reach a threshold, or that do not exceed it."""
 
     score: int
@@ -87,9 +87,9 @@ def _epsilon(
 
 def _choose(
     before: NDArray[np.float64], after: NDArray[np.float64], delta: float, failure: float, draws: int
-) -> tuple[Event, bool]:
+) -> tuple[ScoreSet, bool]:
     """The event that would give the largest bound if the other half looked like this one."""
-    best, choice = -math.inf, (Event(score=0, threshold=math.inf, above=True), False)
+    best, choice = -math.inf, (ScoreSet(score=0, threshold=math.inf, above=True), False)
     for score in range(before.shape[1]):
         values = np.unique(np.concatenate([before[:, score], after[:, score]]))
         if len(values) > THRESHOLDS:
@@ -106,5 +106,5 @@ def _choose(
                 at = int(found.argmax())
                 if found[at] > best:
                     best = float(found[at])
-                    choice = (Event(score=score, threshold=float(values[at]), above=above), swapped)
+                    choice = (ScoreSet(score=score, threshold=float(values[at]), above=above), swapped)
     return choice

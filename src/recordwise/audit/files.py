@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from recordwise.audit.replay import NO_CLASS, Change, ReplayResult
 from recordwise.data.images import SUFFIXES
-from recordwise.data.tables import rows_of, value_of
+from recordwise.data.tables import value_of
 from recordwise.errors import InvalidInput
+from recordwise.formats import Archive, content_of, csv_file, parquet_file
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol as Release
 from recordwise.randomness import seeded
@@ -149,7 +150,7 @@ class CsvFile:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.header, self.items = rows_of(source.path)
+        self.header, self.items = csv_file(source.path)
 
     def hostile(self, item: list[str]) -> Iterator[tuple[str, list[str]]]:
         labels = [self.header.index(name) for name in _listed(self.source.labels)]
@@ -173,9 +174,9 @@ class ParquetFile:
     """A record is a row of a table whose columns have types."""
 
     def __init__(self, source: Source) -> None:
-        import pyarrow.parquet as pq
-
-        self.source, self.table = source, pq.read_table(source.path)
+        self.source = source
+        with parquet_file(source.path) as held:
+            self.table = held.read()
         self.items: list[Any] = list(range(len(self.table)))
 
     def hostile(self, item: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -272,8 +273,8 @@ class ArrayFile:
         )
         path = folder / self.source.path.name
         if path.suffix.lower() == ".npz":
-            with np.load(self.source.path) as held:
-                others = {name: held[name] for name in held.files}
+            with Archive(self.source.path) as held:
+                others: dict[str, Any] = dict(held)
             name = self.source.samples if isinstance(self.source.samples, str) else self._sample_name(list(others))
             np.savez(path, **(others | {name: samples, str(self.source.labels): labels}))
         else:
@@ -308,7 +309,7 @@ class TextFile:
 
 
 def _lines(path: Path) -> list[bytes]:
-    lines = path.read_bytes().split(b"\n")
+    lines = content_of(path).split(b"\n")
     return lines[:-1] if not lines[-1] else lines
 
 
@@ -324,7 +325,7 @@ class ImageFolder:
             for path in sorted(folder.iterdir())
             if path.suffix.lower() in SUFFIXES and path.is_file()
         ]
-        self.items: list[Any] = [(name, path.suffix, path.read_bytes()) for name, path in files]
+        self.items: list[Any] = [(name, path.suffix, content_of(path)) for name, path in files]
 
     def hostile(self, item: tuple[str, str, bytes]) -> Iterator[tuple[str, tuple[str, str, bytes]]]:
         name, suffix, content = item

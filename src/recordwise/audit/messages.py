@@ -36,8 +36,8 @@ def _(mechanism: BitMechanism, bodies: NDArray[np.uint8], record: Record) -> Flo
     """Independent bits."""
     hit, miss = float(mechanism.indicator.hit), float(mechanism.indicator.miss)
     bits = bits_of(bodies, sorted(record.cells(mechanism.ballot)))
-    told: Floats = np.where(bits, math.log(hit / miss), math.log((1 - hit) / (1 - miss))).sum(axis=1)
-    return told
+    evidence: Floats = np.where(bits, math.log(hit / miss), math.log((1 - hit) / (1 - miss))).sum(axis=1)
+    return evidence
 
 
 @log_density.register

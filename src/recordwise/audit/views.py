@@ -94,13 +94,13 @@ def _(protocol: Questions, side: Record | None, pair: Pair, trials: int, parties
     """
     clients = protocol.client(repeated(_data(protocol.ballot, side), trials), noise)
     question, everyone = table(protocol.ballot, pair.before)[None] > 0, np.arange(trials)
-    told = np.zeros(trials)
+    evidence = np.zeros(trials)
     for _ in range(2):
         try:
-            told += clients.answer(everyone, question, np.zeros(trials, dtype=np.int64))
+            evidence += clients.answer(everyone, question, np.zeros(trials, dtype=np.int64))
         except ProtocolFault:
             break
-    return told[:, None]
+    return evidence[:, None]
 
 
 def _message_scores(local: LocalMechanism, bodies: NDArray[np.uint8], pair: Pair) -> Floats:

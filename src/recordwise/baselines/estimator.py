@@ -25,6 +25,7 @@ from recordwise.data import Samples, Schema
 from recordwise.encoders import encode, encode_public, encoder_from, how_encoded
 from recordwise.errors import InvalidInput, positive, probability
 from recordwise.fits import count_fit
+from recordwise.formats import Archive
 from recordwise.hashing import fingerprint
 from recordwise.privacy.events import Approximate, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Unit, exact, one_of
@@ -300,8 +301,8 @@ def pack(released: Released) -> bytes:
 
 def unpack(content: bytes) -> Released:
     """What `pack` packed."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    with Archive(content, what="a release") as held:
+        return dict(held)
 
 
 def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ import typer
 
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
+from recordwise.formats import text_of
 
 coordinator_app = typer.Typer(
     no_args_is_help=True,
@@ -100,7 +101,7 @@ def silo_offers(folder: Folder) -> None:
     """Show what coordinators ask for and what it would cost, and what was approved."""
     for offer in sorted((folder / "state" / "offers").glob("*.txt")):
         approved = (folder / "state" / "approved" / offer.stem).exists()
-        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{offer.read_text()}")
+        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{text_of(offer)}")
 
 
 @silo_app.command("approve")
@@ -183,7 +184,7 @@ labels = "labels"
 [policy]
 epsilon = 1.0                         # the cap: what all answers together may cost any one record
 trust = "distributed"                 # the most trust this silo grants
-min_participants = 2
+min_parties = 2
 colluding = 1                         # so many other silos may work against this one
 always = false                        # true answers whatever the rules allow, without asking a person
 

@@ -17,9 +17,11 @@ class _OnStderr(logging.Handler):
 @contextmanager
 def holder_told() -> Iterator[None]:
     """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
-    told, handler = logging.getLogger("recordwise.records"), _OnStderr()
-    told.addHandler(handler)
+    loggers, handler = [logging.getLogger(name) for name in ("recordwise.records", "recordwise.run")], _OnStderr()
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        told.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)

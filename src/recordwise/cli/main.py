@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -14,9 +15,11 @@ from recordwise.cli.auditing import audit
 from recordwise.cli.comparing import compare
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
-from recordwise.cli.planning import amplify, plan
+from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
-from recordwise.errors import RecordwiseError
+from recordwise.cli.starting import init
+from recordwise.cli.using import export, predict
+from recordwise.errors import RecordwiseError, one_line
 
 app = typer.Typer(
     name="recordwise",
@@ -28,13 +31,15 @@ app = typer.Typer(
     Each private record votes for the public queries nearest to it; the votes are released under differential privacy;
     a student is trained on the labelled pool and can be published.
 
-    First visit: [bold]recordwise demo[/bold]. Your own data: write a job file (see [bold]recordwise run --help[/bold]),
-    then [bold]recordwise plan[/bold] and [bold]recordwise run job.toml[/bold].""",
+    First visit: [bold]recordwise demo[/bold]. Your own data: [bold]recordwise init[/bold] writes a job file, then
+    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold].""",
 )
 app.add_typer(ledger_app, name="ledger")
-for command in (run, compare, plan, amplify, report, demo, audit):
+for command in (init, run, predict, export, compare, plan, check, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
+
+TRACEBACK = "RECORDWISE_TRACEBACK"  # set, it shows where an unexpected fault came from
 
 # The parent of every error about options and arguments. Typer offers no name for it, and it lies in click or, from
 # Typer 0.26 on, in Typer itself.
@@ -75,25 +80,32 @@ def main() -> None:
         if isinstance(code, int) and code:
             sys.exit(code)
     except RecordwiseError as error:
-        print(f"recordwise: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
     except UsageError as error:
-        mistake = " ".join(error.format_message().split())
+        mistake = error.format_message()
         if mistake:  # nothing is said where a bare command has already shown its help
             path = error.ctx.command_path if error.ctx else "recordwise"
-            print(f"recordwise: {mistake} ({path} --help shows what there is)", file=sys.stderr)
+            _end(f"{mistake} ({path} --help shows what there is)", error.exit_code)
         sys.exit(error.exit_code)
     except OSError as error:  # a folder that cannot be written, a full disk
         about = f": {error.filename}" if error.filename else ""
-        print(f"recordwise: {error.strerror or error}{about}", file=sys.stderr)
-        sys.exit(1)
+        _end(f"{error.strerror or error}{about}", 1)
     except (typer.Abort, EOFError):  # Typer makes the one of the other
-        print("recordwise: a file, or what was typed in, ended too early", file=sys.stderr)
-        sys.exit(1)
+        _end("a file, or what was typed in, ended too early", 1)
     except Stopped as stopped:
         number = stopped.args[0]
-        print(f"recordwise: {ENDINGS[number]}; run the same command again to go on", file=sys.stderr)
-        sys.exit(128 + number)
+        _end(f"{ENDINGS[number]}; run the same command again to go on", 128 + number)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        # What it says may quote a record, so only its kind is shown.
+        _end(f"unexpected fault ({type(error).__name__}); {TRACEBACK}=1 shows where, and perhaps what it read", 70)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    """Say why, in one line that any terminal can show, and exit."""
+    print(f"recordwise: {one_line(line)}", file=sys.stderr)
+    sys.exit(code)

@@ -1,45 +1,68 @@
-"""`recordwise plan` and `amplify`: before anything is spent."""
+"""`recordwise plan`, `check` and `amplify`: before anything is spent."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, print_json
+from recordwise.cli.options import Json, show
 
 
 def plan(
-    num_records: Annotated[int, typer.Option(help="How many private records will vote, or a public guess.")],
-    num_classes: Annotated[int, typer.Option(help="How many classes there are.")],
-    epsilon: Annotated[float, typer.Option(help="The budget of the run.")],
-    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    job: Annotated[
+        Path | None, typer.Argument(help="A job file: its pool is looked at. Without one the answer is rough.")
+    ] = None,
+    num_records: Annotated[
+        int | None,
+        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
+    ] = None,
     num_queries: Annotated[
         list[int] | None, typer.Option(help="Numbers of queries (s) to consider; repeatable.")
     ] = None,
     votes_per_record: Annotated[
         list[int] | None, typer.Option(help="Votes per record (k) to consider; repeatable.")
     ] = None,
-    labels_per_record: Annotated[int, typer.Option(help="Labels per record at most (r).")] = 1,
+    num_classes: Annotated[int | None, typer.Option(help="Without a job: how many classes there are.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Without a job: the budget of the run.")] = None,
+    delta: Annotated[float, typer.Option(help="Without a job: 0 for pure differential privacy.")] = 0.0,
+    labels_per_record: Annotated[int, typer.Option(help="Without a job: labels per record at most (r).")] = 1,
     purity: Annotated[
-        float, typer.Option(help="A public guess: share of a query's records with its commonest class.")
+        float, typer.Option(help="Without a job: a guess of the share of a query's commonest class.")
     ] = 0.9,
-    pool_size: Annotated[int, typer.Option(help="How many pool samples there are.")] = 3000,
-    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
-    trust: Annotated[str, typer.Option(help="central, distributed, local or shuffle.")] = "central",
-    mechanism: Annotated[str, typer.Option(help="auto, or a mechanism of that trust.")] = "auto",
-    rounds: Annotated[int, typer.Option(help="Rounds that share the budget.")] = 1,
-    parties: Annotated[int, typer.Option(help="Parties under distributed trust.")] = 1,
-    colluding: Annotated[int, typer.Option(help="Of those who add noise, so many may read the release.")] = 1,
+    neighbours: Annotated[str, typer.Option(help="Without a job: replace or add-remove.")] = "replace",
+    trust: Annotated[str, typer.Option(help="Without a job: central, distributed, local or shuffle.")] = "central",
+    mechanism: Annotated[str, typer.Option(help="Without a job: auto, or a mechanism of that trust.")] = "auto",
+    rounds: Annotated[int, typer.Option(help="Without a job: rounds that share the budget.")] = 1,
+    parties: Annotated[int, typer.Option(help="Without a job: parties under distributed trust.")] = 1,
+    colluding: Annotated[int, typer.Option(help="Without a job: so many may read the release and tell.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Predict the labels' accuracy before anything is spent, and recommend how many queries to ask.
+    """Predict how right labels and student will be before anything is spent, and how many queries to ask.
 
-    No data is read: a made-up world with these numbers goes through the real protocol's noise and the real decoder.
+    With a job file the real pipeline is simulated on the job's own pool; the file of private records is not opened.
     """
-    from recordwise.planner import plan as make_plan
+    from recordwise.errors import InvalidInput
+    from recordwise.planner import rough_plan
+    from recordwise.progress import Bars
     from recordwise.protocols.terms import Terms
 
+    if job is not None:
+        from recordwise.job import read_job
+        from recordwise.preflight import plan_job
+
+        made = plan_job(
+            read_job(job),
+            Bars(),
+            num_records=num_records,
+            num_queries=num_queries,
+            votes_per_record=votes_per_record,
+        )
+        show(made, as_json)
+        return
+    if num_records is None or num_classes is None or epsilon is None:
+        raise InvalidInput("plan needs a job file, or --num-records, --num-classes and --epsilon for a rough answer")
     terms = Terms(
         epsilon=epsilon,  # type: ignore[arg-type]  # Terms reads numbers and words
         delta=delta,  # type: ignore[arg-type]
@@ -50,20 +73,38 @@ def plan(
         parties=parties,
         colluding=colluding,
     )
-    made = make_plan(
+    rough = rough_plan(
         terms,
         num_records=num_records,
         num_classes=num_classes,
         labels_per_record=labels_per_record,
         num_queries=num_queries,
-        votes_per_record=votes_per_record or None,
+        votes_per_record=votes_per_record,
         purity=purity,
-        pool_size=pool_size,
     )
-    if as_json:
-        print_json(made.as_dict())
-        return
-    typer.echo(made.as_text())
+    show(rough, as_json)
+
+
+def check(
+    job: Annotated[Path, typer.Argument(help="A job file.")],
+    num_records: Annotated[
+        int | None,
+        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find what can go wrong with a job, as far as public data shows it; the private file is not opened.
+
+    Exits with 1 where `recordwise run` would stop.
+    """
+    from recordwise.job import read_job
+    from recordwise.preflight import check_job
+    from recordwise.progress import Bars
+
+    found = check_job(read_job(job), Bars(), num_records=num_records)
+    show(found, as_json)
+    if found.stops:
+        raise typer.Exit(1)
 
 
 def amplify(
@@ -96,7 +137,4 @@ def amplify(
         raise InvalidInput(f"mechanism must be one of {', '.join(mechanisms())}, got {mechanism!r}")
     known = None if mechanism is None else mechanisms()[mechanism].tells(ballot)
     answer = ask(senders, epsilon0, delta, mechanism=known, target=target)
-    if as_json:
-        print_json(answer.as_dict())
-        return
-    typer.echo(answer.as_text())
+    show(answer, as_json)

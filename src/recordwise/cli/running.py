@@ -13,9 +13,12 @@ from recordwise.cli.options import Json, print_json
 
 def run(
     job: Annotated[Path, typer.Argument(help="A job file, such as the one above.")],
+    anyway: Annotated[bool, typer.Option("--anyway", help="Run it even where the check says stop.")] = False,
     as_json: Json = False,
 ) -> None:
     r"""Carry out a job: label the pool, pay in the ledger, teach the student, write a report.
+
+    It is checked first (see recordwise check), and stops where its budget would go on noise.
 
     Killed at any point, run the same command again: it goes on, and nothing is paid for twice.
 
@@ -43,7 +46,7 @@ def run(
     from recordwise.run import run_job
 
     with holder_told():
-        outcome = run_job(read_job(job), Bars())
+        outcome = run_job(read_job(job), Bars(), go_on=anyway)
     if as_json:
         print_json(outcome.summary.as_dict())
         return

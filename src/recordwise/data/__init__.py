@@ -3,7 +3,7 @@
 from recordwise.data.files import read
 from recordwise.data.named import NAMES, DataSet, load
 from recordwise.data.overlap import copies
-from recordwise.data.samples import Kind, Loaded, Samples, kind_of, rows
+from recordwise.data.samples import Kind, Loaded, Samples, kind_of, rows, taken
 from recordwise.data.schema import Column, Read, Schema
 from recordwise.data.source import VARIABLE, find_data
 from recordwise.data.splits import Parts, Rule, Split, parts_of, split_of
@@ -29,4 +29,5 @@ __all__ = [
     "read",
     "rows",
     "split_of",
+    "taken",
 ]

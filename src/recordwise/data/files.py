@@ -13,7 +13,8 @@ from recordwise.data.cells import decoded
 from recordwise.data.images import read_images
 from recordwise.data.samples import Loaded
 from recordwise.data.tables import csv_table, parquet_table
-from recordwise.errors import InvalidInput, first_line
+from recordwise.errors import InvalidInput
+from recordwise.formats import Archive, array_file, lines_of, understood
 
 Names = str | Sequence[str]
 
@@ -38,44 +39,45 @@ def read(
     Several label columns of zeros and ones mean that a sample may have several labels. File names are relative to the
     folder of `path`. What a cell means is for a `Schema` to say; what one record holds is never refused here.
     """
-    path = Path(path).expanduser()
-    if not path.exists():
-        raise InvalidInput(f"{path} does not exist")
+    with understood(str(path)):
+        path = Path(path).expanduser()
+        if not path.exists():
+            raise InvalidInput(f"{path} does not exist")
+        return _read(path, samples, labels, image_size)
+
+
+def _read(path: Path, samples: Names | None, labels: Names | None, image_size: tuple[int, int] | None) -> Loaded:
     if path.is_dir():
         if samples is not None or labels is not None:
             raise InvalidInput(
                 f"{path} is an image folder: its subfolders are the labels, samples and labels name nothing"
             )
         return read_images(path, size=image_size)
-    try:
-        match path.suffix.lower():
-            case ".npy":
-                return _npy(path, samples, labels)
-            case ".npz":
-                return _npz(path, samples, labels)
-            case ".csv":
-                return csv_table(path, samples, labels)
-            case ".parquet":
-                return parquet_table(path, samples, labels)
-            case ".txt":
-                return _txt(path, samples, labels)
-    except InvalidInput:
-        raise
-    except (OSError, EOFError, ValueError) as fault:
-        raise InvalidInput(f"{path} could not be read: {first_line(fault)}") from fault
+    match path.suffix.lower():
+        case ".npy":
+            return _npy(path, samples, labels)
+        case ".npz":
+            return _npz(path, samples, labels)
+        case ".csv":
+            return csv_table(path, samples, labels)
+        case ".parquet":
+            return parquet_table(path, samples, labels)
+        case ".txt":
+            return _txt(path, samples, labels)
     raise InvalidInput(f"{path} must be .npy, .npz, .parquet, .csv, .txt or a folder of images")
 
 
 def _npy(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
     if samples is not None:
         raise InvalidInput(f"{path.name} holds one array, samples must be left out, got {samples!r}")
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return Loaded(samples=array, labels=None if labels is None else np.load(_beside(path, labels), allow_pickle=False))
+    return Loaded(
+        samples=array_file(path), labels=None if labels is None else np.asarray(array_file(_beside(path, labels)))
+    )
 
 
 def _npz(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
-    with np.load(path, allow_pickle=False) as arrays:
-        names = list(arrays.files)
+    with Archive(path) as arrays:
+        names = list(arrays)
         for argument, name in (("samples", samples), ("labels", labels)):
             if name is not None and name not in names:
                 raise InvalidInput(f"{argument} must name an array of {path.name} ({', '.join(names)}), got {name!r}")
@@ -95,11 +97,9 @@ def _txt(path: Path, samples: Names | None, labels: Names | None) -> Loaded:
 
 def _lines(path: Path) -> NDArray[Any]:
     """One string per line; None where a line is not UTF-8."""
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = lines_of(path)
     found = np.empty(len(lines), dtype=object)
-    found[:] = [decoded(line.removesuffix(b"\r")) for line in lines]
+    found[:] = [decoded(line) for line in lines]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from recordwise.data.samples import Loaded
 from recordwise.errors import InvalidInput
+from recordwise.formats import picture_file
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 
@@ -39,17 +39,7 @@ def _image_files(folder: Path) -> list[Path]:
 
 
 def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8] | None:
-    from PIL import Image
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a decoder's doubt, or a bomb, is that image's fault
-            with Image.open(path) as file:
-                image = file.convert("L" if file.mode in ("1", "L", "LA") else "RGB")
-            if size is not None:
-                image = image.resize((size[1], size[0]), Image.Resampling.BICUBIC)
-            return np.asarray(image)
-    except MemoryError:
-        raise
-    except Exception:  # whatever a decoder finds wrong, this one image is not readable
+        return picture_file(path, size)
+    except InvalidInput:  # whatever is wrong with it, this one image is not readable
         return None

@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from recordwise.data.cells import DATE_FORMATS, days_of, is_date, is_number, missing, number_of, word_of
 from recordwise.data.pictures import BYTES, is_picture, pixels_of
-from recordwise.data.samples import Kind, Samples
+from recordwise.data.samples import Kind, Samples, taken
 from recordwise.data.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema, as_numbers, rows_of
 from recordwise.errors import InvalidInput
 
 
 def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
     """The schema of a pool; see `Schema.of`."""
+    pool = taken(pool, "the pool")
     if hasattr(pool, "iloc"):
         if not hasattr(pool, "columns"):  # a pandas Series
             return describe(pool.to_numpy(), names, parse)
         names = tuple(map(str, pool.columns))
+        if not names:
+            raise InvalidInput("the pool must have at least one column, it has none")
         numeric = as_numbers(pool)
         if numeric is not None and np.isfinite(numeric).all():
             numbers = _numbers(np.result_type(*pool.dtypes))
@@ -57,6 +60,8 @@ def _described_sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool
         return _text(names)
     if is_picture(first):
         return _pictures(pool)
+    if first is not None and not isinstance(first, Sequence | np.ndarray) and not hasattr(first, "to_numpy"):
+        raise InvalidInput(f"samples must be text, images or rows of cells, the pool holds {type(first).__name__}")
     rows = [list(row) if row is not None else [] for row in rows_of(pool)]
     width = len(rows[0]) if rows else 0
     for number, row in enumerate(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,11 +43,37 @@ class Loaded:
     parse: bool = False
 
     def __post_init__(self) -> None:
+        for name, held in (("samples", self.samples), ("labels", self.labels)):
+            if isinstance(held, np.ndarray) and not held.ndim:
+                raise InvalidInput(f"{name} must have one row for each sample, got a single value")
         if self.labels is not None and len(self.labels) != len(self.samples):
             raise InvalidInput(f"labels must be as many as the {len(self.samples)} samples, got {len(self.labels)}")
 
     def __len__(self) -> int:
         return len(self.samples)
+
+
+def taken(samples: Samples, name: str = "samples") -> Samples:
+    """The samples as an array, a sequence or a frame, with a gap where an array is masked.
+
+    What is none of these is refused: how samples are held is public.
+    """
+    if hasattr(samples, "iloc"):
+        return samples
+    if isinstance(samples, np.ma.MaskedArray):
+        numeric = samples.dtype.kind in "biuf"
+        filled: NDArray[Any] = np.array(samples, dtype=np.float64 if numeric else object)
+        filled[np.ma.getmaskarray(samples)] = np.nan if numeric else None
+        return filled
+    if isinstance(samples, np.matrix | memoryview | array) or (
+        hasattr(samples, "__array__") and not isinstance(samples, np.ndarray)
+    ):
+        samples = np.asarray(samples)
+    listed = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
+    if not listed and not (isinstance(samples, np.ndarray) and samples.ndim):
+        held = f"a single {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__
+        raise InvalidInput(f"{name} must be an array, a list or a frame with one row for each sample, got {held}")
+    return samples
 
 
 def kind_of(samples: Samples) -> Kind:

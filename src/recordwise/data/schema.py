@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,8 +24,9 @@ from numpy.typing import NDArray
 from recordwise.arrays import Bools
 from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spells_dates, word_of
 from recordwise.data.pictures import BYTES, fitted
-from recordwise.data.samples import Kind, Loaded, Samples
+from recordwise.data.samples import Kind, Loaded, Samples, taken
 from recordwise.errors import InvalidInput, shown
+from recordwise.formats import json_file, json_from, toml_file
 
 NUMBER, CATEGORY, DATE, TEXT = "number", "category", "date", "text"
 COLUMN_KINDS = (NUMBER, CATEGORY, DATE, TEXT)
@@ -52,6 +52,8 @@ class Column:
     formats: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidInput(f"a column's name must be text, got {shown(self.name)}")
         if self.kind not in COLUMN_KINDS:
             raise InvalidInput(f"a column's kind must be one of {', '.join(COLUMN_KINDS)}, got {shown(self.kind)}")
         object.__setattr__(self, "categories", tuple(map(str, self.categories)))
@@ -68,7 +70,10 @@ class Column:
                     f"column {self.name!r}: formats must be such as strptime reads, got {shown(spelling)}"
                 )
         if self.range is not None:
-            low, high = (float(end) for end in self.range)
+            try:
+                low, high = (float(end) for end in self.range)
+            except (TypeError, ValueError, OverflowError):
+                low, high = np.nan, np.nan
             if self.kind != NUMBER or not low <= high:
                 raise InvalidInput(f"range must be (least, greatest) of a number column, got {shown(self.range)}")
             object.__setattr__(self, "range", (low, high))
@@ -174,22 +179,17 @@ class Schema:
         return cls.of(loaded.samples, columns=loaded.columns, parse=loaded.parse)
 
     @classmethod
-    def given(cls, told: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    def given(cls, spec: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """A schema that somebody wrote down: a value, a mapping, or a JSON or TOML file."""
-        if isinstance(told, Schema):
-            return told
-        if isinstance(told, Mapping):
-            return cls.from_dict(told)
-        path = Path(told)
+        if isinstance(spec, Schema):
+            return spec
+        if isinstance(spec, Mapping):
+            return cls.from_dict(spec)
+        path = Path(spec)
         try:
-            content = path.read_text(encoding="utf-8-sig")
-            return cls.from_dict(json.loads(content) if path.suffix.lower() == ".json" else tomllib.loads(content))
-        except OSError as fault:
-            raise InvalidInput(f"the schema {str(path)!r} could not be read: {fault.strerror}") from fault
-        except InvalidInput:
-            raise
-        except ValueError as fault:
-            raise InvalidInput(f"the schema {str(path)!r} must be JSON or TOML: {fault}") from fault
+            return cls.from_dict(json_file(path) if path.suffix.lower() == ".json" else toml_file(path))
+        except InvalidInput as fault:
+            raise InvalidInput(f"the schema {fault}") from fault
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; what is not there is left out."""
@@ -202,13 +202,13 @@ class Schema:
             "shape": list(self.shape),
             "numbers": self.numbers,
         }
-        told: dict[str, Any] = json.loads(json.dumps({key: value for key, value in plain.items() if value}))
-        return told
+        spec: dict[str, Any] = json_from(json.dumps({key: value for key, value in plain.items() if value}).encode())
+        return spec
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Schema:
+    def from_dict(cls, spec: Mapping[str, Any]) -> Schema:
         try:
-            return cls(**told)
+            return cls(**spec)
         except TypeError as fault:
             raise InvalidInput(f"a schema must have kind, columns, shape and numbers at most: {fault}") from fault
 
@@ -274,6 +274,8 @@ class Schema:
         if hasattr(samples, "iloc"):
             samples = self._in_order(samples)
         array = samples if isinstance(samples, np.ndarray) else None
+        types = {"": array.dtype} if array is not None else {}
+        self._check_types(dict(samples.dtypes.items()) if hasattr(samples, "iloc") else types)
         if self.kind in (Kind.VECTORS, Kind.TABLE):
             width = len(samples.columns) if hasattr(samples, "iloc") else None
             if array is not None and (array.dtype != object or array.ndim != 1):
@@ -290,21 +292,29 @@ class Schema:
             raise InvalidInput(f"samples must be images (n, h, w[, c]) like the pool's, got {array.shape}")
         elif self.kind == Kind.TEXT and array is not None and array.dtype.kind not in "OUSTV":
             raise InvalidInput(f"samples must be text like the pool's, got numbers of shape {array.shape}")
-        if array is not None and array.dtype.kind in "cV":
-            raise InvalidInput(f"samples must be numbers, text or dates. Complex data not supported, got {array.dtype}")
         # An encoder takes bytes to go up to 255, and all else as it is.
         pixels = self.kind == Kind.IMAGES and array is not None and array.dtype.kind in "biuf"
         if pixels and (array.dtype == np.uint8) != (self.numbers == BYTES):  # type: ignore[union-attr]
             raise InvalidInput(f"records must have pixels like the pool's {self.numbers}, got {array.dtype}")  # type: ignore[union-attr]
+
+    def _check_types(self, types: Mapping[Any, Any]) -> None:
+        for name, dtype in types.items():
+            kind = dtype.kind if isinstance(dtype, np.dtype) else ""
+            if kind and (kind in "cVm" or (kind == "M" and self.kind != Kind.TABLE)):
+                where = f" in column {name!r}" if name else ""
+                rule = "Complex data not supported" if kind == "c" else f"{str(dtype)[:60]} is not supported"
+                raise InvalidInput(f"samples must be numbers, text or dates of a table. {rule}{where}")
 
     def _in_order(self, samples: Samples) -> Samples:
         """A frame's columns by their names, in the schema's order; whatever else stays as it is."""
         if hasattr(samples, "iloc") and not hasattr(samples, "columns"):  # a pandas Series
             return samples.to_numpy()
         if not hasattr(samples, "iloc"):
-            return samples if isinstance(samples, np.ndarray | Sequence) else np.asarray(samples)
+            return taken(samples)
         if not self.names:
             return samples
+        if len(set(map(str, samples.columns))) != len(samples.columns):
+            raise InvalidInput("X must have columns of different names, two are the same")
         held = {str(name): place for place, name in enumerate(samples.columns)}
         lacking = [name for name in self.names if name not in held]
         if lacking:
@@ -365,11 +375,11 @@ class Schema:
         return Read(pixels, readable)
 
 
-def _as_column(told: Column | Mapping[str, Any]) -> Column:
-    if isinstance(told, Column):
-        return told
+def _as_column(spec: Column | Mapping[str, Any]) -> Column:
+    if isinstance(spec, Column):
+        return spec
     try:
-        return Column(**told)
+        return Column(**spec)
     except TypeError as fault:
         raise InvalidInput(f"a column must have name, kind, categories, range and formats at most: {fault}") from fault
 

@@ -6,11 +6,7 @@ declares. The schema says later what each cell means.
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.data.samples import Loaded
-from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.errors import InvalidInput
+from recordwise.formats import csv_file, parquet_file
 
 Columns = dict[str, Any]  # float64 (NaN where missing), objects (None where missing), or a list of float32 vectors
 Row = list[str] | None  # None where a line has too many or too few cells
-END = 'end"of"file'  # reads otherwise where a quote is still open
-
-
-def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header of a CSV file, and its rows of text, of whatever length.
-
-    Bytes that are not UTF-8 stand in their cell as lone surrogates, which no schema reads. An empty line is no row.
-    Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row ends.
-    """
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file, _cells_of_any_length():
-        # Spreadsheets put a mark before the first name. A row of our own shows whether a quote was left open.
-        lines = csv.reader(chain(file, [END]), skipinitialspace=True)
-        header = [name.strip() for name in next(lines, [])]
-        rows = [line for line in lines if line]
-    if not header or header == [END] or len(set(header)) != len(header):
-        raise InvalidInput(f"{path.name} must have a header of different names, header is {header}")
-    if not rows or rows.pop() != [END]:
-        raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
-    if any("\udc80" <= letter <= "\udcff" for name in header for letter in name):
-        raise InvalidInput(f"{path.name} must be UTF-8, its header is not")
-    return header, rows
-
-
-@contextmanager
-def _cells_of_any_length() -> Iterator[None]:
-    """A long cell is that record's own business and must not stop the others from being read."""
-    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 def csv_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
     """Samples as lists of text cells, None for a row that is none; labels as text, None where there is none."""
-    header, lines = rows_of(path)
+    header, lines = csv_file(path)
     rows = [row if len(row) == len(header) else None for row in lines]
     names, label_names = _chosen(path.name, header, samples, labels)
     places, label_places = ([header.index(name) for name in part] for part in (names, label_names))
@@ -71,14 +37,11 @@ def parquet_table(path: Path, samples: str | Sequence[str] | None, labels: str |
     Numbers only give a float64 matrix, one text column gives strings, a column of lists gives one vector per row;
     everything else is an object array (n, columns).
     """
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as fault:
-        raise MissingExtra("Parquet needs pyarrow: install recordwise[parquet]") from fault
     file = path.name
-    names, label_names = _chosen(file, pq.read_schema(path).names, samples, labels)
-    content = pq.read_table(path, columns=[*names, *label_names])
-    columns: Columns = {name: _column(file, name, content.column(name)) for name in (*names, *label_names)}
+    with parquet_file(path) as held:
+        names, label_names = _chosen(file, held.names, samples, labels)
+        content = held.read([*names, *label_names])
+        columns: Columns = {name: _column(file, name, content.column(name)) for name in (*names, *label_names)}
     classes = [_label_column(file, name, columns[name]) for name in label_names]
     return Loaded(
         samples=_stacked(file, names, [columns[name] for name in names]),

@@ -27,11 +27,12 @@ from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
+from recordwise.encoders.words import Words
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.privacy.guarantee import one_of
 from recordwise.randomness import seeded
 
-EXACT = (Scaler, Pca, Hog, Text, Table, Sharpened)
+EXACT = (Scaler, Pca, Hog, Text, Table, Sharpened, Words)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
 LARGE = 4096  # samples at a time where that makes no difference, but to memory
 TRIED, COPIED = 256, 4  # samples of the pool that are tried in other company, and beside copies of themselves
@@ -115,9 +116,9 @@ def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = Non
     return as_vectors("encoded samples", np.concatenate(parts))
 
 
-def _manner(encoder: Any, told: Manner | None) -> Manner:
-    if told is not None:
-        return one_of(Manner, manner=told)
+def _manner(encoder: Any, asked: Manner | None) -> Manner:
+    if asked is not None:
+        return one_of(Manner, manner=asked)
     return Manner.EXACT if _exact(encoder) else Manner.ALONE
 
 

@@ -58,7 +58,7 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         module.eval()
         vectors = []
         try:
-            with torch.inference_mode(), _deterministic(torch):
+            with torch.inference_mode(), deterministic(torch):
                 for start in range(0, len(samples), self.batch_size):
                     batch = rows(samples, slice(start, start + self.batch_size))
                     tensor = (self.prepare or as_tensor)(batch).to(self.device)
@@ -102,7 +102,7 @@ class TorchEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @contextmanager
-def _deterministic(torch: Any) -> Iterator[None]:
+def deterministic(torch: Any) -> Iterator[None]:
     """One thread, and deterministic algorithms where PyTorch has them; afterwards as it was."""
     threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.encoders.module import TorchEncoder
+from recordwise.encoders.onnx_session import open_session
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.formats import content_of
 from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.saved import load_network, network_of
 
@@ -71,14 +73,7 @@ class OnnxModule(nn.Module):
         self._open()
 
     def _open(self) -> None:
-        try:
-            onnxruntime = importlib.import_module("onnxruntime")
-        except ImportError as fault:
-            raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # the order of sums is that of one thread
-        options.use_deterministic_compute = True
-        self._session = onnxruntime.InferenceSession(self._content, options)
+        self._session = open_session(self._content)
         self._input = self._session.get_inputs()[0].name
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,7 +113,7 @@ def pretrained(
     elif name.endswith(".onnx"):
         if not Path(source).is_file():
             raise InvalidInput(f"an ONNX file was not found at {name!r}")
-        module, prepare = OnnxModule(Path(source).read_bytes()), Prepare(224, *IMAGENET)
+        module, prepare = OnnxModule(content_of(source)), Prepare(224, *IMAGENET)
     elif name.endswith(".safetensors"):
         module, prepare = _own(Path(source))
     else:

@@ -14,11 +14,15 @@ from sklearn.pipeline import make_pipeline
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.hog import Hog
 from recordwise.encoders.module import TorchEncoder, load_torch
+from recordwise.encoders.onnx_text import TOKENIZER, onnx_sentences
+from recordwise.encoders.sentences import SENTENCES, TRANSFORMERS, Sentences, installed
 from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
 from recordwise.encoders.vectors import Pca, Scaler
+from recordwise.encoders.words import Words
 from recordwise.errors import InvalidInput
+from recordwise.plugins import brought
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "scaler": Scaler,
@@ -28,9 +32,13 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "table": Table,
     "sharpened": Sharpened,
 }
-FILES = (".safetensors", ".onnx")
+WORDS = (".vec", ".txt")
+FILES = (".safetensors", ".onnx", *WORDS)
 TRAINED = ("timm:", "efficientnet-lite")  # how the names of networks begin that `pretrained` knows
+HUB = (SENTENCES, TRANSFORMERS)
 SETTINGS_OF_TRAINED = ("side", "device", "batch_size")
+SETTINGS_OF_HUB = ("device", "batch_size")
+SETTINGS_OF_ONNX_TEXT = ("tokenizer", "longest", "batch_size")
 SMALLEST_FOR_HOG = 16  # pixels: smaller images have too few cells for their gradients to say more than their pixels
 _BY_KIND = {Kind.IMAGES: "hog+pca", Kind.TEXT: "text", Kind.TABLE: "table", Kind.VECTORS: "scaler"}
 
@@ -41,12 +49,13 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
     Args:
       spec: "auto" (by the kind of samples), a name such as "hog", names in a row such as "hog+pca", a name with
         settings such as {"name": "pca", "dim": 32}, a scikit-learn transformer, which is taken as it is, a PyTorch
-        module, or a list of those. A name is also what `pretrained` takes: "backbone.safetensors", "model.onnx",
-        "timm:NAME", or the path of a file.
+        module, or a list of those. A name is also that of a trained network: "sentence-transformers:NAME",
+        "transformers:NAME", "timm:NAME", or the path of a file: "backbone.safetensors", "model.onnx", word vectors as
+        "glove.txt" or "wiki.vec".
       samples: The pool: "auto" looks at its type and shape.
       seed: Of the encoders that are randomized and whose settings name no other.
     """
-    steps = _steps(_chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
+    steps = _steps(chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
     if not steps:
         raise InvalidInput("encoder must have at least one step, got []")
     made = [_step(step, seed) for step in steps]
@@ -56,7 +65,8 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
 def located(spec: Any, folder: Path) -> Any:
     """The same specification with its files, if it names any, looked for in `folder`."""
     steps = _steps(spec)
-    return [_located(step, folder) for step in steps] if any(map(_is_file, steps)) else spec
+    there = [_located(step, folder) for step in steps]
+    return spec if there == steps else there
 
 
 def opened(spec: Any) -> Any:
@@ -66,17 +76,18 @@ def opened(spec: Any) -> Any:
     """
 
     def trained(step: Any) -> bool:
-        return _is_file(step) or _is_module(step)
+        return _is_file(step) or _is_module(step) or _is_hub(step)
 
     steps = _steps(spec)
     return [_step(step, seed=0) if trained(step) else step for step in steps] if any(map(trained, steps)) else spec
 
 
-def _chosen(samples: Samples) -> str:
+def chosen(samples: Samples) -> str:
+    """What "auto" is for these samples."""
     kind = kind_of(samples)
     if kind is Kind.IMAGES and min(np.shape(samples)[1:3]) < SMALLEST_FOR_HOG:
         return "pca"
-    return _BY_KIND[kind]
+    return (kind is Kind.TEXT and installed()) or _BY_KIND[kind]
 
 
 def _steps(spec: Any) -> list[Any]:
@@ -101,15 +112,7 @@ def _step(spec: Any, seed: int) -> Any:
 def _named(spec: str | Mapping[str, Any], seed: int) -> Any:
     settings: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = settings.pop("name", None)
-    build: Callable[..., Any]
-    if _is_file(name) or str(name).startswith(TRAINED):
-        build, known = partial(_pretrained, name), SETTINGS_OF_TRAINED
-    elif name in _BY_NAME:
-        build, known = _BY_NAME[name], tuple(_BY_NAME[name]().get_params())
-    else:
-        raise InvalidInput(
-            f"encoder must be auto, a file ({', '.join(FILES)}) or made of {', '.join(_BY_NAME)}, got {name!r}"
-        )
+    build, known = _builder(name, settings)
     for setting in settings:
         if setting not in known:
             raise InvalidInput(f"encoder {name!r} has no setting {setting!r}, it has {', '.join(known) or 'none'}")
@@ -118,9 +121,40 @@ def _named(spec: str | Mapping[str, Any], seed: int) -> Any:
     return build(**settings)
 
 
+def _builder(name: Any, settings: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """What makes the encoder of that name, and the settings it takes."""
+    if isinstance(name, str) and name in _BY_NAME:
+        return _BY_NAME[name], tuple(_BY_NAME[name]().get_params())
+    if isinstance(name, str) and name.startswith(HUB):
+        return partial(_from_hub, name), SETTINGS_OF_HUB
+    if _is_text_model(name, settings):
+        return partial(onnx_sentences, name), SETTINGS_OF_ONNX_TEXT
+    if isinstance(name, str) and name.endswith(WORDS):
+        return partial(Words, name), ("max_words",)
+    if _is_file(name) or str(name).startswith(TRAINED):
+        return partial(_pretrained, name), SETTINGS_OF_TRAINED
+    if isinstance(name, str) and (kind := brought("encoders", name)) is not None:
+        return kind, tuple(kind().get_params())
+    raise InvalidInput(
+        f"encoder must be auto, a file ({', '.join(FILES)}), a network ({', '.join(f'{one}NAME' for one in HUB)}, "
+        f"timm:NAME) or made of {', '.join(_BY_NAME)}, got {name!r}"
+    )
+
+
+def _is_text_model(name: Any, settings: Mapping[str, Any]) -> bool:
+    """An ONNX file is one of text if a tokenizer is named or lies beside it."""
+    onnx = isinstance(name, str) and name.endswith(".onnx")
+    return onnx and ("tokenizer" in settings or Path(name).with_name(TOKENIZER).is_file())
+
+
 def _is_file(step: Any) -> bool:
     name = step.get("name") if isinstance(step, Mapping) else step
     return isinstance(name, str) and name.endswith(FILES)
+
+
+def _is_hub(step: Any) -> bool:
+    name = step.get("name") if isinstance(step, Mapping) else step
+    return isinstance(name, str) and name.startswith(HUB)
 
 
 def _is_module(step: Any) -> bool:
@@ -128,9 +162,27 @@ def _is_module(step: Any) -> bool:
 
 
 def _located(step: Any, folder: Path) -> Any:
-    if not _is_file(step):
+    if not _is_file(step) and not _in_folder(step, folder):
         return step
-    return {**step, "name": str(folder / step["name"])} if isinstance(step, Mapping) else str(folder / step)
+    settings = dict(step) if isinstance(step, Mapping) else {"name": step}
+    if "tokenizer" in settings:
+        settings["tokenizer"] = str(folder / settings["tokenizer"])
+    prefix = next((one for one in HUB if settings["name"].startswith(one)), "")
+    settings["name"] = f"{prefix}{folder / settings['name'].removeprefix(prefix)}"
+    return settings if isinstance(step, Mapping) else settings["name"]
+
+
+def _in_folder(step: Any, folder: Path) -> bool:
+    """Whether a network's name is that of a folder which lies in this one."""
+    name = step.get("name") if isinstance(step, Mapping) else step
+    return _is_hub(step) and (folder / str(name).partition(":")[2]).is_dir()
+
+
+def _from_hub(name: str, **settings: Any) -> Sentences | TorchEncoder:
+    load_torch()
+    from recordwise.encoders.hub import from_hub
+
+    return from_hub(name, **settings)
 
 
 def _pretrained(source: str, **settings: Any) -> TorchEncoder:

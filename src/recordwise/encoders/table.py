@@ -67,11 +67,14 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class _Numbers:
     def __init__(self, column: Floats, clip: float) -> None:
         present = column[~np.isnan(column)]
-        mean, deviation = (present.mean(), present.std()) if len(present) else (0.0, 0.0)
-        self.low, self.high = float(mean - clip * deviation), float(mean + clip * deviation)
-        inside = np.clip(present, self.low, self.high)
-        self.mean = float(inside.mean()) if len(present) else 0.0
-        self.scale = float(inside.std()) if deviation > 0 else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, deviation = (present.mean(), present.std()) if len(present) else (0.0, 0.0)
+            self.low, self.high = float(mean - clip * deviation), float(mean + clip * deviation)
+            inside = np.clip(present, self.low, self.high)
+            self.mean = float(inside.mean()) if len(present) else 0.0
+            self.scale = float(inside.std()) if deviation > 0 else 1.0
+        if not np.isfinite([self.low, self.high, self.mean, self.scale]).all():
+            raise InvalidInput("a column of the pool must have a mean and a spread, its numbers are too large")
         self.gaps = len(present) < len(column)
 
     def holds(self) -> bool:

@@ -39,10 +39,8 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, pool: Samples, y: object = None) -> Self:
         whole(dim=self.dim, max_words=self.max_words)
-        strings = _as_list(pool)
-        for row, sample in enumerate(strings):
-            if not isinstance(sample, str):
-                raise InvalidInput(f"text samples must be strings, row {row} is a {type(sample).__name__}")
+        strings = as_list(pool)
+        refuse_other_than_text(strings)
         words = CountVectorizer(max_features=self.max_words)
         try:
             counts = words.fit_transform(strings)
@@ -55,7 +53,7 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         held = np.bincount(counts.indices, minlength=counts.shape[1])
         self.rarity_: NDArray[np.float64] = 1 + np.log((1 + counts.shape[0]) / (1 + held))
         start = int(seeded(self.seed, "text").integers(2**31))
-        themes = TruncatedSVD(dim, random_state=start).fit(self._weights(counts))
+        themes = TruncatedSVD(dim, random_state=start).fit(weigh(counts, self.rarity_))
         self.themes_ = ExactLinear.of(themes.components_.T, limit=1.0)
         return self
 
@@ -71,24 +69,33 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
-        strings = _as_list(samples)
+        strings = as_list(samples)
         readable = np.array([isinstance(sample, str) for sample in strings], dtype=np.bool_)
         texts = [sample if isinstance(sample, str) else "" for sample in strings]
-        themes = self.themes_(self._weights(self.words_.transform(texts)))
+        themes = self.themes_(weigh(self.words_.transform(texts), self.rarity_))
         length = np.sqrt(sum_in_order(themes * themes))
         themes /= np.where(length > 0, length, 1.0)[:, None]
         themes[~readable] = np.nan
         return themes.astype(np.float32)
 
-    def _weights(self, counts: csr_matrix) -> csr_matrix:
-        """TF-IDF of unit length: each step looks at one row, in the order of its words."""
-        kinds, kind = np.unique(counts.data, return_inverse=True)
-        frequency = np.array([1 + math.log(one) for one in kinds.tolist()])[kind]
-        weights = csr_matrix((frequency * self.rarity_[counts.indices], counts.indices, counts.indptr), counts.shape)
-        return normalize(weights, copy=False)
+
+def weigh(counts: csr_matrix, rarity: NDArray[np.float64]) -> csr_matrix:
+    """TF-IDF of unit length: each step looks at one row, in the order of its words."""
+    kinds, kind = np.unique(counts.data, return_inverse=True)
+    frequency = np.array([1 + math.log(one) for one in kinds.tolist()])[kind]
+    weights = csr_matrix((frequency * rarity[counts.indices], counts.indices, counts.indptr), counts.shape)
+    return normalize(weights, copy=False)
 
 
-def _as_list(samples: Samples) -> list[Any]:
+def refuse_other_than_text(pool: list[Any]) -> None:
+    """Refuse a public sample that is no string, by its row."""
+    for row, sample in enumerate(pool):
+        if not isinstance(sample, str):
+            raise InvalidInput(f"text samples must be strings, row {row} is a {type(sample).__name__}")
+
+
+def as_list(samples: Samples) -> list[Any]:
+    """Texts one by one, whatever held them together."""
     if getattr(samples, "ndim", 1) != 1:  # going through a table would give the names of its columns
         raise InvalidInput(f"text samples must be one string each, got shape {samples.shape}")
     return list(samples)

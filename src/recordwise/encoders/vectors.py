@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from recordwise.arrays import as_vectors
 from recordwise.data.samples import Samples, rows
 from recordwise.encoders.exact import ExactLinear, are_numbers
 from recordwise.encoders.numbers import as_numbers, finite_rows
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, first_line, whole
 from recordwise.randomness import seeded
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
@@ -94,7 +95,7 @@ class Pca(Projection):
         vectors = flat("pool", pool)
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(seeded(self.seed, "pca").integers(2**31))
-        pca = PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start).fit(vectors)
+        pca = _fitted(PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start), vectors)
         self.mean_ = pca.mean_.astype(np.float64)
         components = pca.components_.T.astype(np.float64)
         if self.whiten:
@@ -103,6 +104,19 @@ class Pca(Projection):
         farthest = float(np.abs(vectors - self.mean_).max())
         self.projection_ = ExactLinear.of(components, limit=REACH * farthest)
         return self
+
+
+def _fitted(pca: PCA, vectors: NDArray[np.float32]) -> PCA:
+    """Principal components of the pool, or one line that says why there are none."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            pca.fit(vectors)
+        if np.isfinite(pca.components_).all() and np.isfinite(pca.mean_).all():
+            return pca
+    except (ValueError, np.linalg.LinAlgError) as fault:
+        raise InvalidInput(f"the pool must have principal components, it has none: {first_line(fault)}") from fault
+    raise InvalidInput("the pool must have principal components, its numbers are too large: scale them")
 
 
 def flat(name: str, samples: Samples, *, dim: int | None = None) -> NDArray[np.float32]:

@@ -16,12 +16,13 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.durable import sweep, write_whole
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
-from recordwise.federation.company import Company
+from recordwise.federation.collecting import Collecting
 from recordwise.federation.exchange import Exchange
-from recordwise.federation.gathering import Gathering
+from recordwise.federation.federation import Federation
 from recordwise.federation.identity import kept_key
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.secure_sum import masks
+from recordwise.formats import text_of
 from recordwise.hashing import fingerprint
 from recordwise.locks import hold
 from recordwise.pipeline import Question
@@ -35,7 +36,7 @@ from recordwise.records import COPIES_VOTE
 def fit_silos(
     distiller: PrivateDistiller,
     X_public: Samples,
-    company: Company,
+    federation: Federation,
     exchange: Exchange,
     *,
     noise: Noise | None = None,
@@ -56,27 +57,27 @@ def fit_silos(
         raise InvalidInput("round_epsilon is for records in one place: each silo keeps its own account")
     if settings.records.overlap != COPIES_VOTE:
         raise InvalidInput(f"overlap must be {COPIES_VOTE!r} between silos, which do not have the pool to look in")
-    most, folder = company.records[1], Path(asked.run_dir)
+    most, folder = federation.records[1], Path(asked.run_dir)
     classes = settings.public_classes()
     schema, pool = settings.read_pool(X_public)
     ballot = settings.ballot(pool, classes, num_records=most)
-    protocols = settings.terms.protocols_for_silos(ballot, company.silos)
+    protocols = settings.terms.protocols_for_silos(ballot, federation.silos)
     design = settings.design(pool, schema, classes, num_records=most, protocols=protocols)
     held = hold(keys_beside(folder))
     sweep(keys_beside(folder))
     account = settings.open_account(design, pool, classes, num_records=most, noise=source)
-    gathering: Gathering | None = None
+    collecting: Collecting | None = None
 
     def voters(question: Question) -> Release:
-        nonlocal gathering
-        if gathering is None:
+        nonlocal collecting
+        if collecting is None:
             run, named = account.folder.run_id, tuple(classes.tolist())
-            gathering = _publish(question, run, named, len(protocols), pool, company, exchange, folder)
+            collecting = _publish(question, run, named, len(protocols), pool, federation, exchange, folder)
         try:
-            return _release(gathering, folder, question, source)
+            return _release(collecting, folder, question, source)
         finally:
-            while gathering.faults:
-                on_fault(gathering.faults.pop(0))
+            while collecting.faults:
+                on_fault(collecting.faults.pop(0))
 
     try:
         return distiller.fit_with(voters, pool, design, account, classes, progress)
@@ -95,10 +96,10 @@ def _publish(
     classes: tuple[object, ...],
     rounds: int,
     pool: Samples,
-    company: Company,
+    federation: Federation,
     exchange: Exchange,
     folder: Path,
-) -> Gathering:
+) -> Collecting:
     """Step 3: every silo gets to see the whole run before it answers anything."""
     counts_key = kept_key(keys_beside(folder) / "counts.key", masks.fresh_key())
     server_key = kept_key(keys_beside(folder) / "server.key", masks.fresh_key())
@@ -106,7 +107,7 @@ def _publish(
     plan = Plan(
         run=run,
         rounds=rounds,
-        attempts=company.attempts if trust is Trust.DISTRIBUTED else 1,
+        attempts=federation.attempts if trust is Trust.DISTRIBUTED else 1,
         protocol=question.protocol,
         classes=classes,
         pool=fingerprint(pool),
@@ -115,37 +116,37 @@ def _publish(
         dim=question.queries.vectors.shape[1],
         metric=question.queries.metric,
         max_distance=question.queries.max_distance,
-        roster=company.roster,
-        threshold=company.threshold,
-        colluding=company.colluding,
+        roster=federation.roster,
+        threshold=federation.threshold,
+        colluding=federation.colluding,
         coordinator_key=masks.public_key(counts_key),
         server_key=masks.public_key(server_key),
-        shuffler=company.shuffler if trust is Trust.SHUFFLE else None,
+        shuffler=federation.shuffler if trust is Trust.SHUFFLE else None,
     )
-    gathering = Gathering(
+    collecting = Collecting(
         plan=plan,
         exchange=exchange,
         counts_key=counts_key,
         server_key=server_key,
-        timeout=company.timeout,
-        patience=company.patience,
+        timeout=federation.timeout,
+        patience=federation.patience,
     )
-    gathering.publish()
-    return gathering
+    collecting.publish()
+    return collecting
 
 
-def _release(gathering: Gathering, folder: Path, question: Question, noise: Noise) -> Release:
+def _release(collecting: Collecting, folder: Path, question: Question, noise: Noise) -> Release:
     """One round; a secure sum that some silo made fail is tried again without it, as often as the plan allows."""
-    plan, number = gathering.plan, question.round
+    plan, number = collecting.plan, question.round
     place = folder / f"attempt-{number}"
     while True:
-        attempt = int(place.read_text()) if place.exists() else 1
+        attempt = int(text_of(place)) if place.exists() else 1
         if attempt > plan.attempts:
             raise ProtocolFault(
                 f"round {number} was attempted {plan.attempts} time(s), which is all that silos approved; start a new "
-                f"run; {'; '.join(gathering.faults[-3:])}"
+                f"run; {'; '.join(collecting.faults[-3:])}"
             )
-        blamed = len(gathering.culprits)
+        blamed = len(collecting.culprits)
         ask = Ask(
             plan=plan.digest,
             run=plan.run,
@@ -155,11 +156,11 @@ def _release(gathering: Gathering, folder: Path, question: Question, noise: Nois
             prices=question.queries.prices,
         )
         try:
-            return gathering.release(ask, noise)
+            return collecting.release(ask, noise)
         except ProtocolFault:
             if plan.trust is not Trust.DISTRIBUTED:
                 raise
             # Masked vectors of a sum that failed may have left, and must never be part of another sum.
             write_whole(place, str(attempt + 1).encode())
-            if len(gathering.culprits) == blamed or attempt == plan.attempts:
+            if len(collecting.culprits) == blamed or attempt == plan.attempts:
                 raise

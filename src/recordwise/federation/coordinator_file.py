@@ -43,16 +43,16 @@ class CoordinatorFile(RunFile):
 
     @model_validator(mode="after")
     def _refuse_what_silos_decide(self) -> CoordinatorFile:
-        told = self.privacy.trust.values() | self.records.values() | self.account.values()
+        written = self.privacy.trust.values() | self.records.values() | self.account.values()
         usual = TrustSettings().values() | RecordSettings().values() | Account().values()
         private = ("trust.parties", "trust.colluding", "records.overlap", "records.expected", "account.round_epsilon")
         for name in private:
-            if told[name] != usual[name]:
+            if written[name] != usual[name]:
                 raise ValueError(f"{name} is for records in one place: a coordinator has none")
         return self
 
 
 def read_coordinator(path: Path) -> CoordinatorFile:
-    told = absolute(read_settings(path, CoordinatorFile), path.resolve())
-    ledger = told.account.ledger or str(path.resolve().parent / "ledger.sqlite")
-    return told.model_copy(update={"account": replace(told.account, ledger=ledger)})
+    written = absolute(read_settings(path, CoordinatorFile), path.resolve())
+    ledger = written.account.ledger or str(path.resolve().parent / "ledger.sqlite")
+    return written.model_copy(update={"account": replace(written.account, ledger=ledger)})

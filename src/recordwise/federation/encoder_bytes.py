@@ -34,8 +34,8 @@ def from_bytes(content: bytes) -> Any:
 def shown_as(content: bytes) -> str:
     """What a person reads about an encoder: what it runs, how large it is, and its SHA-256."""
     with _faults():
-        told, arrays = stored.unpacked(content, most=MOST_UNPACKED, entries=MOST_ENTRIES)
-    names = (name.rpartition(".")[2].lstrip("_") for name in stored.names_in(told, stored.ENCODERS))
+        description, arrays = stored.unpacked(content, most=MOST_UNPACKED, entries=MOST_ENTRIES)
+    names = (name.rpartition(".")[2].lstrip("_") for name in stored.names_in(description, stored.ENCODERS))
     numbers = sum(array.size for array in arrays.values())
     runs = ", ".join(dict.fromkeys(names)) or "nothing"
     return f"{runs}; {numbers:,} numbers, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"

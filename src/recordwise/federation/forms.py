@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
-from typing import Any, NoReturn
+from typing import Any
 
-import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from recordwise.errors import ProtocolFault, shown
+from recordwise import formats
+from recordwise.errors import InvalidInput, ProtocolFault, shown
 
 MOST_JSON = 1 << 26  # bytes
 MOST_NAME = 64  # characters
@@ -34,21 +33,18 @@ def unframe(message: bytes) -> tuple[dict[str, Any], bytes]:
 
 def json_object(content: bytes) -> dict[str, Any]:
     """A JSON object, or a fault."""
-    if len(content) > MOST_JSON:
-        raise ProtocolFault(f"a message's JSON must have at most {MOST_JSON:,} bytes, got {len(content):,}")
     try:
-        told = json.loads(content.decode(), parse_constant=_no_constant)
-        json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
-    except (ValueError, RecursionError) as error:
+        header = formats.json_from(content, "a message", most=MOST_JSON)
+    except InvalidInput as error:
         raise ProtocolFault("a message must be JSON of a sensible depth and size, one is not") from error
-    if not isinstance(told, dict):
-        raise ProtocolFault(f"a message must be a JSON object, got {type(told).__name__}")
-    return told
+    if not isinstance(header, dict):
+        raise ProtocolFault(f"a message must be a JSON object, got {type(header).__name__}")
+    return header
 
 
-def text(told: dict[str, Any], key: str) -> str:
+def text(header: dict[str, Any], key: str) -> str:
     """A value that must be text."""
-    value = told.get(key)
+    value = header.get(key)
     if not isinstance(value, str):
         raise ProtocolFault(f"{key} must be text, got {shown(value)}")
     return value
@@ -97,19 +93,14 @@ def array_bytes(array: NDArray[Any]) -> bytes:
 
 def array_from(content: bytes) -> NDArray[Any]:
     """The array that `array_bytes` wrote. Nothing is allocated that the content does not fill."""
-    file = io.BytesIO(content)
     try:
-        header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
-        shape, columns_first, dtype = header(file)
-        rest = memoryview(content)[file.tell() :]
-        sized = all(type(side) is int and side >= 0 for side in shape)
-        if not sized or dtype.kind not in PLAIN or math.prod(shape) * dtype.itemsize != len(rest):
-            raise ValueError
-        flat = np.frombuffer(rest, dtype=dtype) if len(rest) else np.empty(0, dtype)
-        return flat.reshape(shape, order="F" if columns_first else "C").copy(order="K")
-    except Exception as error:  # the header is a Python literal, and a hostile one fails in many ways
+        return plain(formats.array_from(content))
+    except InvalidInput as error:
         raise ProtocolFault("an array must be plain numbers or text, as many as its header says, one is not") from error
 
 
-def _no_constant(spelling: str) -> NoReturn:
-    raise ValueError(spelling)
+def plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, if it is of a kind that parties exchange."""
+    if array.dtype.kind not in PLAIN:
+        raise ProtocolFault(f"an array must be plain numbers or text, got {array.dtype}")
+    return array

@@ -17,10 +17,11 @@ from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
 from recordwise.federation.replies import log
+from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
-from recordwise.run import read_test, write_outcome
+from recordwise.run import read_test, score, write_outcome
 
 COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
 
@@ -33,11 +34,7 @@ def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
     make_folder(folder / REGISTERED)
     identities = []
     for place in certificates:
-        try:
-            with place.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as fault:
-            raise InvalidInput(f"the certificate {str(place)!r} could not be read: {fault.strerror}") from fault
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         write_whole(folder / REGISTERED / f"{identity.hex()}.crt", content)
         identities.append(identity)
@@ -46,13 +43,13 @@ def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
 
 def door(folder: Path, *, host: str, port: int) -> Door:
     """The coordinator's door, for the registered nodes that coordinator.toml names."""
-    company = read_coordinator(folder / COORDINATOR).federation.company()
-    parties = {identity: name for name, identity in company.roster.items()}
-    if company.shuffler is not None:
-        parties[company.shuffler[1]] = company.shuffler[0]
+    federation = read_coordinator(folder / COORDINATOR).federation.known()
+    parties = {identity: name for name, identity in federation.roster.items()}
+    if federation.shuffler is not None:
+        parties[federation.shuffler[1]] = federation.shuffler[0]
     trusted: dict[str, bytes] = {}
     for place in sorted((folder / REGISTERED).glob("*.crt")):
-        content = place.read_bytes()
+        content = content_of(place, most=MOST_BYTES)
         identity = identity_in(content, str(place))
         if identity in parties:
             trusted[parties[identity]] = content
@@ -67,32 +64,32 @@ def door(folder: Path, *, host: str, port: int) -> Door:
 
 def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
-    told = read_coordinator(folder / COORDINATOR)
-    schema, pool = told.read_pool()
+    written = read_coordinator(folder / COORDINATOR)
+    schema, pool = written.read_pool()
     test = None
-    if told.test is not None:
-        test = read_test(told.test, schema, told.method.classes, several=told.records.labels_per_record > 1)
-    account = replace(told.account, ledger=_ledger(told), run_dir=told.out)
-    asked = told.settings() | {"records": replace(told.records, schema=schema), "account": account}
+    if written.test is not None:
+        test = read_test(written.test, schema, written.method.classes, several=written.records.labels_per_record > 1)
+    account = replace(written.account, ledger=_ledger(written), run_dir=written.out)
+    asked = written.settings() | {"records": replace(written.records, schema=schema), "account": account}
     distiller = PrivateDistiller(**asked)
     fit_silos(
         distiller,
         pool,
-        told.federation.company(),
+        written.federation.known(),
         exchange,
         progress=progress,
         on_fault=lambda fault: log.warning("left out: %s", fault),
     )
-    accuracy = None if test is None else float(distiller.score(*test))
-    summary = summarize(distiller, pool, name=told.name, test_accuracy=accuracy)
-    assert told.out is not None  # a coordinator's file has a default
-    write_outcome(told.out, distiller, summary)
+    accuracy = None if test is None else score(distiller, *test)
+    summary = summarize(distiller, pool, name=written.name, test_accuracy=accuracy)
+    assert written.out is not None  # a coordinator's file has a default
+    write_outcome(written.out, distiller, summary)
     return summary
 
 
-def _ledger(told: CoordinatorFile) -> str:
+def _ledger(written: CoordinatorFile) -> str:
     """The coordinator's ledger, with its budget open: by default for exactly what the run may cost."""
-    privacy, account = told.privacy, told.account
+    privacy, account = written.privacy, written.account
     assert account.ledger is not None
     ledger = Ledger.open(account.ledger)
     if account.budget not in [budget.name for budget in ledger.budgets()]:

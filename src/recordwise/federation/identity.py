@@ -1,7 +1,7 @@
 """Who says it, and who may read it: long-term signing keys, and messages sealed to one reader.
 
-Ed25519 signatures; sealed messages are X25519 with a fresh key per message, HKDF-SHA256 and ChaCha20-Poly1305.
-Everything signed or sealed names its purpose, so that nothing can be taken for something else.
+Ed25519 signatures; messages are sealed by HPKE, as those for a shuffle are. Everything signed or
+sealed names its purpose, so that nothing can be taken for something else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from recordwise.durable import make_folder, sweep_beside, write_once
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation.secure_sum import masks
+from recordwise.formats import text_of
+from recordwise.protocols.shuffle import sealing
 
 KEY_BYTES = 32
 
@@ -42,18 +43,11 @@ def verify(public: bytes, signature: bytes, *parts: bytes) -> None:
 
 def seal_to(reader: bytes, content: bytes, *purpose: bytes) -> bytes:
     """A message that only the holder of the reader's private key can open, for this purpose."""
-    once = masks.fresh_key()
-    sender = masks.public_key(once)
-    key = masks.agreed_key(once, reader, b"sealed", sender, reader, *purpose)
-    return sender + masks.seal(key, content)
+    return sealing.seal_to(reader, content, _joined(purpose))
 
 
 def open_sealed(private: bytes, sealed: bytes, *purpose: bytes) -> bytes:
-    if len(sealed) <= KEY_BYTES:
-        raise ProtocolFault(f"a sealed message must have more than {KEY_BYTES} bytes, got {len(sealed)}")
-    sender = sealed[:KEY_BYTES]
-    key = masks.agreed_key(private, sender, b"sealed", sender, masks.public_key(private), *purpose)
-    return masks.unseal(key, sealed[KEY_BYTES:])
+    return sealing.open_sealed(private, sealed, _joined(purpose))
 
 
 def kept_key(path: Path, fresh: bytes) -> bytes:
@@ -63,7 +57,7 @@ def kept_key(path: Path, fresh: bytes) -> bytes:
         write_once(path, f"{fresh.hex()}\n".encode(), mode=0o600)  # of two that are made at once, one counts
     sweep_beside(path)
     try:
-        key = bytes.fromhex(path.read_text())
+        key = bytes.fromhex(text_of(path, most=1 << 12))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} must hold a private key in hexadecimal digits: {error}") from error
     if len(key) != KEY_BYTES:

@@ -15,6 +15,7 @@ from typing import Any
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import ChangedInput, ProtocolFault
 from recordwise.federation.secure_sum import Session, SumClient
+from recordwise.formats import json_file
 from recordwise.hashing import digest_of
 
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -44,7 +45,7 @@ class Journal:
         path = folder / digest
         if not (DIGEST.fullmatch(digest) and path.exists()):
             raise ProtocolFault("a secure sum must begin with 'advertise', this one did not")
-        return cls(path, json.loads(path.read_text()))
+        return cls(path, json_file(path))
 
     @property
     def about(self) -> bytes:

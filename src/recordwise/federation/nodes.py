@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
-from recordwise.federation.certificates import certificate_of, identity_in, tls_context
+from recordwise.federation.certificates import MOST_BYTES, certificate_of, identity_in, tls_context
 from recordwise.federation.exchange import Node
 from recordwise.federation.identity import identity_key, kept_key, public_identity
 from recordwise.federation.line import host_and_port, stay_on_line
@@ -17,6 +17,7 @@ from recordwise.federation.secure_sum import masks
 from recordwise.federation.settings import ShufflerFile, SiloFile, public_key, read_silo
 from recordwise.federation.shuffling import ShufflerNode
 from recordwise.federation.silo import Silo
+from recordwise.formats import content_of
 from recordwise.sections import read_settings
 
 SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "identity.key", "node.crt"
@@ -25,14 +26,14 @@ SILO, SHUFFLER, IDENTITY, NODE_CERTIFICATE = "silo.toml", "shuffler.toml", "iden
 def node_in(folder: Path) -> Node:
     """The silo or the shuffler whose folder this is."""
     if (folder / SILO).exists():
-        told = read_silo(folder / SILO)
+        written = read_silo(folder / SILO)
         identity = kept_key(folder / IDENTITY, identity_key())
         return Silo(
-            told.name,
+            written.name,
             identity,
             folder / "state",
-            told.rules(folder),
-            lambda: voters(told),
+            written.rules(folder),
+            lambda: voters(written),
         )
     if (folder / SHUFFLER).exists():
         mixer = read_settings(folder / SHUFFLER, ShufflerFile)
@@ -42,14 +43,14 @@ def node_in(folder: Path) -> Node:
     raise InvalidInput(f"{folder} must hold {SILO} or {SHUFFLER}, it holds neither")
 
 
-def voters(told: SiloFile) -> Voters:
+def voters(written: SiloFile) -> Voters:
     """A silo's records, in this process or on Ray."""
-    source = told.records
-    if not told.workers:
+    source = written.records
+    if not written.workers:
         return SiloRecords(lambda schema: source.read("records", schema))
     if source.labels is None:
         raise InvalidInput("records.labels must name where the records' labels are")
-    engine = OnRay(workers=told.workers, address=told.ray_address)
+    engine = OnRay(workers=written.workers, address=written.ray_address)
     return ParquetFolder(folder=source.path, samples=source.samples, labels=source.labels, engine=engine)
 
 
@@ -60,16 +61,11 @@ def shuffler_key(folder: Path) -> bytes:
 def run_node(folder: Path, address: str, certificate: Path) -> NoReturn:
     """Answer the coordinator at this address, whose certificate this is, for as long as this process lives."""
     node = node_in(folder)  # a mistake in the settings shows now, and so does one in where the records are
-    if (folder / SILO).exists() and not (told := read_silo(folder / SILO)).workers:
-        if told.records.labels is None and not told.records.path.is_dir():
+    if (folder / SILO).exists() and not (written := read_silo(folder / SILO)).workers:
+        if written.records.labels is None and not written.records.path.is_dir():
             raise InvalidInput("records.labels must name where the records' labels are")
-        told.records.read("records")
-    try:
-        known = certificate.read_bytes()
-    except OSError as fault:
-        raise InvalidInput(
-            f"the coordinator's certificate {str(certificate)!r} could not be read: {fault.strerror}"
-        ) from fault
+        written.records.read("records")
+    known = content_of(certificate, most=MOST_BYTES)
     identity_in(known, str(certificate))
     context = tls_context(kept_key(folder / IDENTITY, identity_key()), [known], folder, server_side=False)
     stay_on_line(node, host_and_port(address), context)

@@ -171,28 +171,28 @@ class Plan:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Plan:
-        told, encoder = unframe(content)
-        if told.get("version") != VERSION:
-            raise ProtocolFault(f"a plan must be of version {VERSION!r}, got {told.get('version')!r}")
+        header, encoder = unframe(content)
+        if header.get("version") != VERSION:
+            raise ProtocolFault(f"a plan must be of version {VERSION!r}, got {header.get('version')!r}")
         try:
-            shuffler = told["shuffler"]
+            shuffler = header["shuffler"]
             return cls(
-                run=text(told, "run"),
-                rounds=told["rounds"],
-                attempts=told["attempts"],
-                protocol=protocol_json.from_json(told["protocol"]),
-                classes=tuple(told["classes"]),
-                pool=text(told, "pool"),
-                schema=Schema.from_dict(told["schema"]),  # a path would be read on this machine
+                run=text(header, "run"),
+                rounds=header["rounds"],
+                attempts=header["attempts"],
+                protocol=protocol_json.from_json(header["protocol"]),
+                classes=tuple(header["classes"]),
+                pool=text(header, "pool"),
+                schema=Schema.from_dict(header["schema"]),  # a path would be read on this machine
                 encoder=encoder,
-                dim=told["dim"],
-                metric=Metric(told["metric"]),
-                max_distance=told["max_distance"],
-                roster={silo: _key(key) for silo, key in told["roster"].items()},
-                threshold=told["threshold"],
-                colluding=told["colluding"],
-                coordinator_key=_key(told["coordinator_key"]),
-                server_key=_key(told["server_key"]),
+                dim=header["dim"],
+                metric=Metric(header["metric"]),
+                max_distance=header["max_distance"],
+                roster={silo: _key(key) for silo, key in header["roster"].items()},
+                threshold=header["threshold"],
+                colluding=header["colluding"],
+                coordinator_key=_key(header["coordinator_key"]),
+                server_key=_key(header["server_key"]),
                 shuffler=None if shuffler is None else (name(shuffler[0], "a shuffler"), *map(_key, shuffler[1:3])),  # type: ignore[arg-type]
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
@@ -278,27 +278,27 @@ class Ask:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Ask:
-        told, body = unframe(content)
+        header, body = unframe(content)
         try:
-            whole(round=told["round"], attempt=told["attempt"])
+            whole(round=header["round"], attempt=header["attempt"])
             queries = as_vectors("queries", array_from(body))
             return cls(
-                plan=text(told, "plan"),
-                run=name(told["run"], "a run"),
-                round=told["round"],
-                attempt=told["attempt"],
+                plan=text(header, "plan"),
+                run=name(header["run"], "a run"),
+                round=header["round"],
+                attempt=header["attempt"],
                 queries=queries,
-                prices=_prices(told["prices"], len(queries)) if "prices" in told else None,
+                prices=_prices(header["prices"], len(queries)) if "prices" in header else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolFault(f"a question must be complete and valid, this one is not: {error}") from error
 
 
-def _prices(told: object, num_queries: int) -> NDArray[np.float64]:
-    numbers = isinstance(told, list) and all(type(price) in (int, float) and math.isfinite(price) for price in told)
-    if not (numbers and isinstance(told, list) and len(told) == num_queries):
+def _prices(header: object, num_queries: int) -> NDArray[np.float64]:
+    numbers = isinstance(header, list) and all(type(price) in (int, float) and math.isfinite(price) for price in header)
+    if not (numbers and isinstance(header, list) and len(header) == num_queries):
         raise InvalidInput(f"prices must be {num_queries} finite numbers")
-    return np.array(told, dtype=np.float64)
+    return np.array(header, dtype=np.float64)
 
 
 def _key(digits: object) -> bytes:

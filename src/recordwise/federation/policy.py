@@ -10,6 +10,7 @@ from pathlib import Path
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, ProtocolFault, count, whole
 from recordwise.federation.plan import Plan
+from recordwise.formats import text_of
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, members
 
 
@@ -20,11 +21,11 @@ class Policy:
     Attributes:
       epsilon: The cap: what all answers together may cost one of its records.
       trust: The most trust it grants (`Trust.covers`).
-      min_participants: With fewer silos than this promised it does not answer.
+      min_parties: With fewer silos than this promised it does not answer.
       colluding: Under distributed and shuffle trust, at least so many silos may be working against it, or read the
         release and know what they added themselves.
       peers: Public identities of silos it knows, learned from them and not from the coordinator. Under distributed
-        and shuffle trust, `min_participants` counts these only.
+        and shuffle trust, `min_parties` counts these only.
       shuffler: Name, identity and key of the shuffler it knows.
       pool: Fingerprint of the only pool it answers about; None for any.
       always: Answer whatever these rules allow; otherwise a person approves each plan first.
@@ -35,7 +36,7 @@ class Policy:
     delta: Fraction = Fraction(0)
     neighbours: Neighbours = Neighbours.REPLACE
     trust: Trust = Trust.DISTRIBUTED
-    min_participants: int = 2
+    min_parties: int = 2
     colluding: int = 1
     peers: Mapping[str, bytes] = field(default_factory=dict)
     shuffler: tuple[str, bytes, bytes] | None = None
@@ -48,7 +49,7 @@ class Policy:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         object.__setattr__(self, "delta", exact(self.delta))
         members(self, neighbours=Neighbours, trust=Trust)
-        whole(min_participants=self.min_participants)
+        whole(min_parties=self.min_parties)
         count(colluding=self.colluding)
 
     def check(self, plan: Plan, name: str) -> None:
@@ -57,9 +58,9 @@ class Policy:
             raise ProtocolFault(f"the roster must hold {name!r}, it holds {', '.join(plan.roster)}")
         if self.pool is not None and plan.pool != self.pool:
             raise ProtocolFault(f"the pool must be {self.pool[:16]}… as agreed, got {plan.pool[:16]}…")
-        if plan.threshold < self.min_participants:
+        if plan.threshold < self.min_parties:
             raise ProtocolFault(
-                f"at least {self.min_participants} silos must be promised, got a threshold of {plan.threshold}"
+                f"at least {self.min_parties} silos must be promised, got a threshold of {plan.threshold}"
             )
         if plan.trust in (Trust.DISTRIBUTED, Trust.SHUFFLE):
             if plan.colluding < self.colluding:
@@ -79,9 +80,9 @@ class Policy:
         posing = [peer for peer in plan.roster if peer in self.peers and plan.roster[peer] != self.peers[peer]]
         if posing:
             raise ProtocolFault(f"{posing[0]!r} must have the identity this silo knows, the roster holds another")
-        if plan.threshold - strangers < self.min_participants:
+        if plan.threshold - strangers < self.min_parties:
             raise ProtocolFault(
-                f"at least {self.min_participants} silos known to this one must take part, the plan promises "
+                f"at least {self.min_parties} silos known to this one must take part, the plan promises "
                 f"{max(0, plan.threshold - strangers)}"
             )
         if strangers > plan.colluding:
@@ -99,4 +100,4 @@ def approve(folder: Path, digest: str) -> str:
         raise InvalidInput(f"plan must be 8 or more first digits of one offered plan, {digest!r} fits {len(offers)}")
     make_folder(folder / "approved")
     write_whole(folder / "approved" / offers[0].stem, b"")
-    return offers[0].read_text()
+    return text_of(offers[0])

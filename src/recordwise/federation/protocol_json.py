@@ -46,36 +46,36 @@ def to_json(protocol: Protocol[Any]) -> dict[str, Any]:
 
 def from_json(record: object) -> Protocol[Any]:
     """The protocol that `to_json` described; every parameter is bounded, derived and checked anew."""
-    told = dict(record) if isinstance(record, dict) else {}
+    values = dict(record) if isinstance(record, dict) else {}
     known = known_kinds()
-    kind = known.get(str(told.pop("protocol", None)))
+    kind = known.get(str(values.pop("protocol", None)))
     if kind is None:
         raise ProtocolFault(f"a protocol must be one of {sorted(known)}, got {shown(record)}")
     try:
-        told["ballot"] = _ballot(told["ballot"])
+        values["ballot"] = _ballot(values["ballot"])
         for name, (least, most) in {
             "epsilon": (SMALLEST, LARGEST),
             "rho": (SMALLEST, LARGEST),
             "delta": (SMALLEST_DELTA, Fraction(1)),
         }.items():
-            if name in told:
-                told[name] = _fraction(told[name], least, most, name)
+            if name in values:
+                values[name] = _fraction(values[name], least, most, name)
         for name, (fewest, bound) in WHOLE.items():
-            if name in told:
-                whole_number(told[name], fewest, bound, name)
-        if "neighbours" in told:
-            told["neighbours"] = Neighbours(told["neighbours"])
-        protocol: Protocol[Any] = kind(**told)
+            if name in values:
+                whole_number(values[name], fewest, bound, name)
+        if "neighbours" in values:
+            values["neighbours"] = Neighbours(values["neighbours"])
+        protocol: Protocol[Any] = kind(**values)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ProtocolFault(f"a {kind.__name__} must be fully and validly described: {error}") from error
     return protocol
 
 
-def _ballot(told: dict[str, Any]) -> Ballot:
-    queries = whole_number(told["num_queries"], 1, MOST_QUERIES, "num_queries")
-    classes = whole_number(told["num_classes"], 1, MOST_CLASSES, "num_classes")
+def _ballot(values: dict[str, Any]) -> Ballot:
+    queries = whole_number(values["num_queries"], 1, MOST_QUERIES, "num_queries")
+    classes = whole_number(values["num_classes"], 1, MOST_CLASSES, "num_classes")
     whole_number(queries * classes, 1, MOST_CELLS, "the number of cells")
-    ballot = Ballot(**told)
+    ballot = Ballot(**values)
     whole_number(ballot.cells_per_record, 1, MOST_VOTES, "the number of one record's votes")
     return ballot
 

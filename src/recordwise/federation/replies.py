@@ -60,23 +60,23 @@ class Reply:
 
     @classmethod
     def _read(cls, message: bytes) -> tuple[Reply, bytes]:
-        told, body = unframe(message)
-        signature = hexadecimal(told.get("signature"), SIGNATURE_BYTES, "a signature")
-        refused = told.get("refused")
+        header, body = unframe(message)
+        signature = hexadecimal(header.get("signature"), SIGNATURE_BYTES, "a signature")
+        refused = header.get("refused")
         if refused not in list(Refusal):
             raise ProtocolFault(f"a refusal must be one of the agreed sentences, got {shown(refused)}")
         reply = cls(
-            name=name(told.get("name"), "a sender's name"),
-            stage=text(told, "stage"),
-            request=text(told, "request"),
+            name=name(header.get("name"), "a sender's name"),
+            stage=text(header, "stage"),
+            request=text(header, "request"),
             refused=Refusal(refused),
             body=body,
         )
         return reply, signature
 
     def _parts(self) -> tuple[bytes, ...]:
-        told = (VERSION, "reply", self.name, self.stage, self.request, str(self.refused))
-        return (*(part.encode() for part in told), self.body)
+        header = (VERSION, "reply", self.name, self.stage, self.request, str(self.refused))
+        return (*(part.encode() for part in header), self.body)
 
 
 def reply_to(stage: str, request: bytes, answer: Callable[[str, bytes], bytes], sender: str, identity: bytes) -> bytes:

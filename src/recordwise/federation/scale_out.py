@@ -25,7 +25,7 @@ from recordwise.votes import Votes
 Picks = tuple[NDArray[np.int32], NDArray[np.int32]]  # each record's queries and labels
 
 
-class Engine(Protocol):
+class Workers(Protocol):
     """Runs one function on many files, and gives the results in the files' order."""
 
     def map(self, work: Callable[[str], Picks], files: Sequence[str]) -> Iterable[Picks]: ...
@@ -79,7 +79,7 @@ class ParquetFolder:
     folder: Path
     labels: str | list[str]
     samples: str | list[str] | None = None
-    engine: Engine
+    engine: Workers
 
     def files(self) -> list[str]:
         found = sorted(str(path) for path in self.folder.glob("*.parquet"))
@@ -96,9 +96,9 @@ class ParquetFolder:
         plan_bytes, asked, samples, labels = plan.to_bytes(), ask.to_bytes(), self.samples, self.labels
 
         def work(file: str) -> Picks:
-            told = Plan.from_bytes(plan_bytes)
+            approved = Plan.from_bytes(plan_bytes)
             source = Source(path=Path(file), samples=samples, labels=labels)
-            part = SiloRecords(lambda schema: source.read("records", schema)).votes(told, Ask.from_bytes(asked))
+            part = SiloRecords(lambda schema: source.read("records", schema)).votes(approved, Ask.from_bytes(asked))
             return part.queries, part.labels
 
         picks, classes = zip(*self.engine.map(work, self.files()), strict=True)

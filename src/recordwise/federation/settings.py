@@ -23,7 +23,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from recordwise.errors import InvalidInput
-from recordwise.federation.company import Company
+from recordwise.federation.federation import Federation
 from recordwise.federation.forms import is_name
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.policy import Policy
@@ -65,8 +65,8 @@ class FederationSection(Section):
     patience: float = 600.0
     shuffler: ShufflerSection | None = None
 
-    def company(self) -> Company:
-        return Company(
+    def known(self) -> Federation:
+        return Federation(
             roster={name: public_key(f"federation.silos.{name}", key) for name, key in self.silos.items()},
             threshold=self.threshold,
             records=self.records,
@@ -85,7 +85,7 @@ class PolicySection(Section):
     delta: float = 0.0
     neighbours: Literal["replace", "add-remove"] = "replace"
     trust: Literal["central", "distributed", "local", "shuffle"] = "distributed"
-    min_participants: int = 2
+    min_parties: int = 2
     colluding: int = 1
     pool: str | None = None
     always: bool = False
@@ -105,20 +105,20 @@ class SiloFile(Section):
     shuffler: ShufflerSection | None = None
 
     def rules(self, folder: Path) -> Policy:
-        told = self.policy
-        ledger = told.ledger
+        settings = self.policy
+        ledger = settings.ledger
         if ledger is not None and "://" not in ledger:
             ledger = str(folder / ledger)
         return Policy(
-            epsilon=exact(told.epsilon),
-            delta=exact(told.delta),
-            neighbours=Neighbours(told.neighbours),
-            trust=Trust(told.trust),
-            min_participants=told.min_participants,
-            colluding=told.colluding,
-            pool=told.pool,
-            always=told.always,
-            budget=told.budget,
+            epsilon=exact(settings.epsilon),
+            delta=exact(settings.delta),
+            neighbours=Neighbours(settings.neighbours),
+            trust=Trust(settings.trust),
+            min_parties=settings.min_parties,
+            colluding=settings.colluding,
+            pool=settings.pool,
+            always=settings.always,
+            budget=settings.budget,
             ledger=ledger,
             peers={name: public_key(f"peers.{name}", key) for name, key in self.peers.items()},
             shuffler=None if self.shuffler is None else self.shuffler.known(),
@@ -133,8 +133,10 @@ class ShufflerFile(Section):
 
 
 def read_silo(path: Path) -> SiloFile:
-    told, folder = read_settings(path, SiloFile), path.resolve().parent
-    return told.model_copy(update={"records": told.records.model_copy(update={"path": folder / told.records.path})})
+    settings, folder = read_settings(path, SiloFile), path.resolve().parent
+    return settings.model_copy(
+        update={"records": settings.records.model_copy(update={"path": folder / settings.records.path})}
+    )
 
 
 def public_key(name: str, digits: str) -> bytes:

@@ -20,6 +20,7 @@ from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply, log, reply_to
 from recordwise.federation.secure_sum import masks
 from recordwise.federation.silo import ACCEPTED, purpose
+from recordwise.formats import content_of
 from recordwise.hashing import digest_of
 from recordwise.locks import hold
 from recordwise.privacy.guarantee import Trust
@@ -62,7 +63,7 @@ class ShufflerNode:
             if plan.trust is not Trust.SHUFFLE or plan.shuffler != own:
                 raise ProtocolFault("a plan must be for shuffle trust and name this shuffler, this one does not")
             place = self._place("plans", plan.run)
-            if place.exists() and place.read_bytes() != request:
+            if place.exists() and content_of(place) != request:
                 raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")
             write_whole(place, request)
             return json.dumps({"status": ACCEPTED, "plan": plan.digest}).encode()
@@ -76,13 +77,13 @@ class ShufflerNode:
         place = self._place("plans", ask.run)
         if not place.exists():
             raise ProtocolFault(f"run {ask.run!r} must be planned before it is shuffled, it is not")
-        plan = Plan.from_bytes(place.read_bytes())
+        plan = Plan.from_bytes(content_of(place))
         if plan.digest != ask.plan:
             raise ChangedInput(f"run {ask.run!r} must be shuffled under its plan, it names another")
         batch = self._place("batches", ask.key)
         if batch.exists():
-            told, content = unframe(batch.read_bytes())
-            if told["request"] != digest_of(request):
+            header, content = unframe(content_of(batch))
+            if header["request"] != digest_of(request):
                 raise ChangedInput(f"{ask.key!r} was shuffled with other messages before: it cannot be again")
             return content
         content = self._batch(plan, ask, asked, replies)
@@ -144,8 +145,8 @@ def packed(asked: bytes, replies: list[bytes]) -> bytes:
 
 
 def unpacked(request: bytes) -> tuple[bytes, list[bytes]]:
-    told, body = unframe(request)
-    sizes = told.get("sizes")
+    header, body = unframe(request)
+    sizes = header.get("sizes")
     if not (isinstance(sizes, list) and sizes and all(type(size) is int and size > 0 for size in sizes)):
         raise ProtocolFault("a batch must say how long its parts are, this one does not")
     if sum(sizes) != len(body):

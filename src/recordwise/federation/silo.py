@@ -18,6 +18,7 @@ from recordwise.federation.policy import Policy
 from recordwise.federation.refusals import Failed
 from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
+from recordwise.formats import content_of, text_of
 from recordwise.hashing import digest_of
 from recordwise.locks import hold
 from recordwise.privacy.accountant import total_epsilon
@@ -80,7 +81,7 @@ class Silo:
         found = ledger.verify(payloads=False).ledger
         if not payer.exists():
             write_whole(payer, found.encode())
-        elif payer.read_text() != found:
+        elif text_of(payer) != found:
             raise ChangedInput(
                 f"this silo paid from another ledger so far; put that one back, or, if its records were never asked "
                 f"about, remove {str(payer)!r}"
@@ -110,7 +111,7 @@ class Silo:
         plan = Plan.from_bytes(content)
         place = self._place(plan.run)
         if place.exists():
-            if place.read_bytes() != content:
+            if content_of(place) != content:
                 raise ChangedInput(f"the plan of run {plan.run!r} was accepted with other content: it cannot change")
         else:
             self.policy.check(plan, self.name)
@@ -146,7 +147,7 @@ class Silo:
         place = self._place(ask.run)
         if not place.exists():
             raise ProtocolFault(f"run {ask.run!r} must be planned and accepted before it asks anything, it is not")
-        plan = Plan.from_bytes(place.read_bytes())
+        plan = Plan.from_bytes(content_of(place))
         if plan.digest != ask.plan:
             raise ChangedInput(f"run {ask.run!r} must ask under the plan that was accepted, it names another")
         if not 1 <= ask.round <= plan.rounds:
@@ -207,10 +208,10 @@ class Silo:
             kept,
             note=f"plan {plan.digest[:16]}",
         )
-        told, body = unframe(held)
-        if told["asked"] != ask.asked:
+        header, body = unframe(held)
+        if header["asked"] != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
-        if told["failed"]:
+        if header["failed"]:
             raise Failed
         return body
 
@@ -222,11 +223,11 @@ class Silo:
         if not place.exists():
             make_folder(place.parent)
             write_whole(place, ask.asked.encode())
-        elif place.read_text() != ask.asked:
+        elif text_of(place) != ask.asked:
             raise ChangedInput(f"{ask.key!r} was asked with other queries before: it cannot change")
 
     def _sum(self, stage: str, request: bytes) -> bytes:
-        told, body = unframe(request)
+        header, body = unframe(request)
         if stage == "advertise":
             ask = Ask.from_bytes(request)
             plan = self._accepted(ask)
@@ -234,7 +235,7 @@ class Silo:
             session = plan.session(ask)
             journal = Journal.open(self.folder / "sums", session.digest, about=request)
         else:
-            journal = Journal.find(self.folder / "sums", text(told, "session"))
+            journal = Journal.find(self.folder / "sums", text(header, "session"))
             ask = Ask.from_bytes(journal.about)
             plan = self._accepted(ask)
             session = plan.session(ask)

@@ -25,12 +25,14 @@ def decode_argmax(release: Undecoded, facts: Facts) -> Labels:
     if isinstance(release, Choices):
         posterior = known.posterior()
         hard = release.chosen.astype(np.int64)
-        return Labels(hard=hard, soft=mix(posterior, known.purity), confidence=_at(posterior, hard), decoder="argmax")
+        return Labels(
+            hard=hard, probabilities=mix(posterior, known.purity), confidence=_at(posterior, hard), decoder="argmax"
+        )
     hard = release.estimate.argmax(axis=1).astype(np.int64)
     assert known.records is not None
     return Labels(
         hard=hard,
-        soft=project(release.estimate / np.maximum(known.records, 1.0)[:, None]),
+        probabilities=project(release.estimate / np.maximum(known.records, 1.0)[:, None]),
         confidence=chance_of_leading(release.estimate, hard, release.law),
         decoder="argmax",
     )

@@ -14,7 +14,7 @@ def decode_assigned(release: Assigned, facts: Facts) -> Labels:
     """The released labels; what they leave of a query's records is spread evenly, as in the model behind them."""
     return Labels(
         hard=release.chosen.astype(np.int64),
-        soft=mix(release.probabilities, np.full_like(release.probabilities, release.purity)),
+        probabilities=mix(release.probabilities, np.full_like(release.probabilities, release.purity)),
         confidence=np.take_along_axis(release.probabilities, release.chosen[:, None], axis=1)[:, 0],
         decoder="assigned",
     )

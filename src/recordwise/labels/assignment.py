@@ -32,7 +32,7 @@ def decode_assignment(release: Undecoded, facts: Facts) -> Labels:
     marginals, _ = all_assignments(known.log_likelihood)
     return Labels(
         hard=hard,
-        soft=soft_labels(release, known, marginals),
+        probabilities=soft_labels(release, known, marginals),
         confidence=marginals[np.arange(num_queries), hard],
         decoder="assignment",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from recordwise.arrays import Floats, Ints
 from recordwise.errors import InvalidInput, real
@@ -17,6 +17,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.matching import decode_matching
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
+from recordwise.plugins import brought
 from recordwise.protocols.release import Release
 from recordwise.settings import Settings
 
@@ -91,6 +92,8 @@ def decode(
         raise InvalidInput(f"sizes must be those of the {release.ballot.num_queries} queries, got {len(facts.sizes)}")
     release.check()
     _check(decoder)
+    if isinstance(decoder, str) and decoder not in DECODERS:
+        decoder = cast("Decoder", brought("decoders", decoder))
     if not isinstance(decoder, str):
         return decoder(release, facts)
     chosen = release.decoders[0] if decoder == AUTO else decoder
@@ -101,5 +104,5 @@ def decode(
 
 
 def _check(decoder: Any) -> None:
-    if not callable(decoder) and decoder not in DECODERS:
+    if not callable(decoder) and decoder not in DECODERS and brought("decoders", decoder) is None:
         raise InvalidInput(f"decoder must be one of {', '.join(DECODERS)}, or a function, got {decoder!r}")

@@ -19,8 +19,8 @@ class Labels:
 
     Attributes:
       hard: (s,) classes, or ABSTAIN.
-      soft: (s, C) expected class shares of a query's records, a distribution; where a record may have several labels,
-        each cell is the probability that the label belongs to the query.
+      probabilities: (s, C) expected class shares of a query's records, a distribution; where a record may have several
+        labels, each cell is the probability that the label belongs to the query.
       confidence: (s,) probability, under the decoder's stated model and the known law of the noise, that the hard label
         is right: that it is the commonest class of the query's records. Where a record may have several labels: that
         the whole set is right. An abstention keeps the confidence that it was decided on.
@@ -29,7 +29,7 @@ class Labels:
     """
 
     hard: Ints
-    soft: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     confidence: NDArray[np.float64]
     decoder: str
     sets: Bools | None = None

@@ -22,7 +22,7 @@ def labels_from(release: Undecoded, known: Evidence, posterior: NDArray[np.float
     """The likeliest label of each query, its probability, and soft labels, from (s, C) probabilities of the labels."""
     return Labels(
         hard=posterior.argmax(axis=1).astype(np.int64),
-        soft=soft_labels(release, known, posterior),
+        probabilities=soft_labels(release, known, posterior),
         confidence=posterior.max(axis=1),
         decoder=decoder,
     )

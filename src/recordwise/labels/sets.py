@@ -45,7 +45,7 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     sets = (carried > 0.5) & (rank < num_labels)
     return Labels(
         hard=carried.argmax(axis=1).astype(np.int64),
-        soft=carried,
+        probabilities=carried,
         confidence=np.where(sets, carried, 1 - carried).prod(axis=1),
         decoder="sets",
         sets=sets,

@@ -18,6 +18,7 @@ from typing import Any
 
 from recordwise.durable import sweep_beside, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, positive
+from recordwise.formats import json_file
 from recordwise.privacy.chain import Head
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 from recordwise.privacy.owner import KEY, Owner, Seal
@@ -102,8 +103,10 @@ class DeviceAccount:
         return str(self._path.resolve())
 
     def _read(self) -> dict[str, Any]:
+        if not self._path.exists():
+            raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet")
         try:
-            book: dict[str, Any] = json.loads(self._path.read_bytes())
+            book: dict[str, Any] = json_file(self._path)
             if book["format"] == UNCHAINED:
                 book["account"] = secrets.token_hex(16)
             elif book["format"] != FORMAT:
@@ -111,9 +114,7 @@ class DeviceAccount:
             if not _spent(book) <= Fraction(book["cap"]):
                 raise ValueError("it says something else")
             self._refuse_altered(book)
-        except FileNotFoundError as error:
-            raise InvalidInput(f"a device needs an account with a cap, {str(self._path)!r} is not open yet") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise LedgerFault(f"the account {str(self._path)!r} cannot be read: {error}") from error
         return book
 

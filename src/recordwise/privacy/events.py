@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import get_args
 
-from recordwise.errors import InvalidInput, positive, whole
+from recordwise.errors import InvalidInput, positive, shown, whole
 from recordwise.privacy.guarantee import exact
 
 
@@ -106,10 +106,10 @@ def to_json(event: Event) -> dict[str, str | int]:
 
 def from_json(record: dict[str, str | int]) -> Event:
     """The event that `to_json` recorded."""
-    fields = dict(record)
+    fields = dict(record) if isinstance(record, dict) else {}
     kind = {kind.__name__: kind for kind in get_args(Event)}.get(str(fields.pop("event", None)))
     if kind is None:
-        raise InvalidInput(f"unknown privacy event {record!r}")
+        raise InvalidInput(f"unknown privacy event {shown(record)}")
     try:
         event: Event = kind(**fields)
     except TypeError as error:

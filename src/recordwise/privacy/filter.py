@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, count, positive
+from recordwise.formats import Archive, json_from
 from recordwise.privacy.events import Filtered
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, one_of
 
@@ -120,16 +121,16 @@ class RecordFilter:
     @classmethod
     def load(cls, path: str | Path) -> RecordFilter:
         """The filter that `save` wrote. The file is as private as the records themselves."""
+        if not Path(path).exists():
+            raise InvalidInput(f"no record filter was saved at {path}")
         try:
-            with np.load(path, allow_pickle=False) as file:
-                about, paid = json.loads(file["about"].tobytes()), file["paid"]
+            with Archive(path) as file:
+                about, paid = json_from(file["about"].tobytes()), file["paid"]
             restored = cls(about["cap"], len(paid), about["neighbours"])
             payments = [exact(payment) for payment in about["payments"]]
             if not (((paid >= 0) & (paid < len(payments))).all() and min(payments) >= 0):
                 raise ValueError("its payments do not match")
-        except FileNotFoundError as error:
-            raise InvalidInput(f"no record filter was saved at {path}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"{path} is not a saved record filter: {error}") from error
         restored.guard, restored._payments, restored._paid = str(about["guard"]), payments, paid.astype(np.int64)
         return restored

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import decimal
 import numbers
+import re
+import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from recordwise.errors import InvalidInput, positive, whole
+from recordwise.errors import InvalidInput, positive, shown, whole
+
+# What a number may be before anything is computed from it: a float holds it, and its digits fit a page.
+LARGEST, MOST_BITS, MOST_SPELLED = int(sys.float_info.max), 1 << 16, 40_000
+HUGE = re.compile(r"[eE][+-]?0*[0-9]{4}")  # an exponent beyond any use
 
 
 class Neighbours(StrEnum):
@@ -54,13 +60,17 @@ def exact(value: float | int | str | Fraction, name: str = "a privacy parameter"
     Budgets are compared and added as exact fractions, so three charges of 0.1 fit a budget of 0.3.
     """
     try:
+        if isinstance(value, str) and (len(value) > MOST_SPELLED or HUGE.search(value)):
+            raise ValueError("it has too many digits")
         if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
             return Fraction(str(value))  # the shortest decimal that is this float; NumPy's floats have one too
         if not isinstance(value, bool):
-            return Fraction(value)
+            made = Fraction(value)
+            if max(made.numerator.bit_length(), made.denominator.bit_length()) <= MOST_BITS and abs(made) <= LARGEST:
+                return made
     except (ValueError, ArithmeticError, TypeError) as error:
-        raise InvalidInput(f"{name} must be a finite number, got {value!r}") from error
-    raise InvalidInput(f"{name} must be a finite number, got {value!r}")
+        raise InvalidInput(f"{name} must be a finite number, got {shown(value)}") from error
+    raise InvalidInput(f"{name} must be a finite number, got {shown(value)}")
 
 
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import LedgerFault
+from recordwise.formats import json_file, text_of
 from recordwise.privacy.chain import Head
 
 VARIABLE = "RECORDWISE_KEYS"
@@ -116,20 +117,20 @@ class Owner:
 
     def seen(self, account: str) -> Seen | None:
         """The last head that was seen of an account."""
-        try:
-            told = json.loads((self.folder / SEEN / account).read_bytes())
-            return Seen(account, str(told["place"]), Head(int(told["count"]), str(told["head"])))
-        except FileNotFoundError:
+        if not (self.folder / SEEN / account).exists():
             return None
+        try:
+            told = json_file(self.folder / SEEN / account)
+            return Seen(account, str(told["place"]), Head(int(told["count"]), str(told["head"])))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerFault(f"{str(self.folder / SEEN / account)!r} is damaged: {error}") from error
 
     def seen_at(self, place: str) -> Seen | None:
         """What was last seen at a place, unless it was seen elsewhere since."""
-        try:
-            account = self._pointer(place).read_text()
-        except FileNotFoundError:
+        if not self._pointer(place).exists():
             return None
+        try:
+            account = text_of(self._pointer(place))
         except (OSError, ValueError) as error:
             raise LedgerFault(f"{str(self._pointer(place))!r} is damaged: {error}") from error
         found = self.seen(account)
@@ -160,14 +161,14 @@ class Owner:
         return self.folder / PLACES / hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
     def _keep(self, path: Path, content: str) -> None:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_folder(path.parent, mode=0o700)
         write_whole(path, content.encode("utf-8", "surrogateescape"), mode=0o600)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process and one thread at a time; the lock goes with a process that dies."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.folder, mode=0o700)  # a key must not be lost with the power, after it signed something
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerFault(
@@ -178,6 +179,7 @@ class Owner:
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
+                sweep(self.folder)
             yield
         finally:
             os.close(lock)

@@ -55,7 +55,7 @@ class ModularSum:
     """What secure aggregation reveals: the sum of all shares modulo 2^b, and how many parties it covers."""
 
     residues: NDArray[np.uint64]
-    participants: int
+    parties: int
     private: bool
 
 
@@ -158,11 +158,11 @@ class DistributedLaplace(Protocol[Share]):
     def scale(self) -> Fraction:
         return self.ballot.cells_changed(self.neighbours) / self.epsilon
 
-    def law(self, participants: int) -> DiscreteLaplace | PolyaDifference:
-        """The law of a cell's error when `participants` parties take part."""
-        if participants == self.survivors:
+    def law(self, parties: int) -> DiscreteLaplace | PolyaDifference:
+        """The law of a cell's error when `parties` parties take part."""
+        if parties == self.survivors:
             return DiscreteLaplace(self.scale)
-        return PolyaDifference(Fraction(participants, self.survivors), self.scale)
+        return PolyaDifference(Fraction(parties, self.survivors), self.scale)
 
     @cached_property
     def modulus_bits(self) -> int:
@@ -196,10 +196,10 @@ class DistributedLaplace(Protocol[Share]):
             insider_epsilon=None if insider is None else total_epsilon([insider]),
         )
 
-    def realised_epsilon(self, participants: int) -> Fraction:
+    def realised_epsilon(self, parties: int) -> Fraction:
         """The pure epsilon of the sum of this many honest parties' shares (`privacy.shares`), rounded up."""
-        whole(participants=participants)
-        shape = Fraction(participants, self.survivors)
+        whole(parties=parties)
+        shape = Fraction(parties, self.survivors)
         return self.ballot.cells_changed(self.neighbours) * unit_loss(shape, self.scale)
 
     def noise_std(self, num_records: int) -> float:
@@ -214,28 +214,28 @@ class DistributedLaplace(Protocol[Share]):
     def aggregate(self, shares: Iterable[Share]) -> ModularSum:
         """The sum of the shares and nothing else: what secure aggregation computes without anybody seeing a share."""
         total = np.zeros((self.ballot.num_queries, self.ballot.num_classes), dtype=np.uint64)
-        participants, private = 0, True
+        parties, private = 0, True
         for share in shares:
             if share.residues.shape != total.shape or (share.residues > self._mask).any():
                 raise ProtocolFault(
                     f"a share must hold {total.shape} residues below 2^{self.modulus_bits}, one does not"
                 )
             total = (total + share.residues) & self._mask  # unsigned sums wrap at 2^64, a multiple of 2^b
-            participants, private = participants + 1, private and share.private
-        return ModularSum(total, participants, private)
+            parties, private = parties + 1, private and share.private
+        return ModularSum(total, parties, private)
 
     def release(self, total: ModularSum) -> Tally:
         """The tally, from the modular sum alone."""
         expected = (self.ballot.num_queries, self.ballot.num_classes)
         if total.residues.shape != expected or (total.residues > self._mask).any():
             raise ProtocolFault(f"a sum must hold {expected} residues below 2^{self.modulus_bits}, this one does not")
-        if total.participants < self.fewest:
-            raise ProtocolFault(f"a sum must cover >= {self.fewest} parties, got {total.participants}")
-        if total.participants > self.parties:
-            raise ProtocolFault(f"a sum must cover <= {self.parties} parties, got {total.participants}")
+        if total.parties < self.fewest:
+            raise ProtocolFault(f"a sum must cover >= {self.fewest} parties, got {total.parties}")
+        if total.parties > self.parties:
+            raise ProtocolFault(f"a sum must cover <= {self.parties} parties, got {total.parties}")
         guarantee = replace(self.guarantee, private=total.private)
         estimate = self.signed(total.residues).astype(np.float64)
-        return Tally(self.ballot, guarantee, estimate, self.law(total.participants))
+        return Tally(self.ballot, guarantee, estimate, self.law(total.parties))
 
     def signed(self, residues: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The whole numbers nearest zero that have these residues modulo 2^b."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, LedgerFault
+from recordwise.formats import Archive, json_from
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference, SumOfEstimates
 from recordwise.privacy.noise.law import Law
@@ -219,9 +220,9 @@ def pack(release: Release) -> bytes:
 def unpack(content: bytes) -> Release:
     """The release that `pack` wrote."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(arrays.pop("about").tobytes())
+        with Archive(content, what="the release") as file:
+            arrays = dict(file)
+        about = json_from(arrays.pop("about").tobytes())
         ballot, guarantee = Ballot(**about["ballot"]), Guarantee(**about["guarantee"])
         return KINDS[about["release"]].from_parts(ballot, guarantee, about, arrays)
     except (ValueError, KeyError, TypeError, OSError) as fault:

@@ -17,6 +17,8 @@ from recordwise.protocols.registry import AUTO, kind_named, kinds
 from recordwise.settings import Settings
 from recordwise.votes.ballot import Ballot
 
+SMALLEST_APPROXIMATE = Fraction(1, 10**6)
+
 
 @dataclass(frozen=True)
 class TrustSettings(Settings):
@@ -79,6 +81,11 @@ class Terms:
             raise InvalidInput(f"colluding must leave one of {self.parties} parties honest, got {self.colluding}")
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must lie in [0, 1), got {float(self.delta)!r}")
+        if self.delta and self.epsilon < SMALLEST_APPROXIMATE:
+            raise InvalidInput(
+                f"epsilon must be >= {float(SMALLEST_APPROXIMATE):g} at delta > 0, where accountants still end, got "
+                f"{float(self.epsilon):g}"
+            )
         if not self._serving():
             self._wanted()[0].serve(self)  # its refusal says what is wrong with the terms
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, real, shown
 from recordwise.nearest import Metric, nearest_queries
+from recordwise.plugins import brought
 from recordwise.privacy.guarantee import one_of
 from recordwise.queries.clusters import KMeansQueries
 from recordwise.queries.queries import Queries
@@ -67,8 +68,15 @@ class QuerySettings(Settings):
 
 def queries_from(spec: Any) -> Any:
     """What the first round asks: settings, ready `Queries` or an object with `ask(pool)`; anything else is refused."""
-    if isinstance(spec, str | Mapping | QuerySettings):
+    if isinstance(spec, str | Mapping):
+        settings = {"name": spec} if isinstance(spec, str) else dict(spec)
+        kind = brought("queries", settings.get("name"))
+        if kind is not None:
+            settings.pop("name")
+            return kind(**settings)
         return QuerySettings.given(spec)
+    if isinstance(spec, QuerySettings):
+        return spec
     if isinstance(spec, Queries) or callable(getattr(spec, "ask", None)):
         return spec
     raise InvalidInput(

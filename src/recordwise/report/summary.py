@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,11 +17,13 @@ import numpy as np
 from recordwise.data import Samples
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import Manner
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, shown
+from recordwise.formats import json_file
 from recordwise.pipeline import Round
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.protocols.release import Tally
+from recordwise.report.form import check_form
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import head_as_text, ledger_as_dict
 
@@ -87,15 +90,21 @@ class Summary:
 
     @classmethod
     def read(cls, path: Path) -> Summary:
+        if not path.exists():
+            raise InvalidInput(f"{path.parent} holds no finished run: {path.name} does not exist")
         try:
-            content = json.loads(path.read_text())
-        except OSError as fault:
-            raise InvalidInput(f"{path.parent} holds no finished run: {path.name}: {fault.strerror}") from fault
-        except ValueError as fault:  # neither JSON nor text
+            content = json_file(path)
+        except InvalidInput as fault:
             raise InvalidInput(f"{path} is not the summary of a run: {fault}") from fault
-        if content.get("schema") != SCHEMA:
-            raise InvalidInput(f"{path} has schema {content.get('schema')!r}, this version reads {SCHEMA}")
-        return cls(**{**content, "gallery": Gallery(**content["gallery"])})
+        schema = content.get("schema") if isinstance(content, dict) else None
+        if schema != SCHEMA:
+            raise InvalidInput(f"{path} has schema {shown(schema)}, this version reads {SCHEMA}")
+        known = {part.name for part in dataclasses.fields(cls)}
+        if other := sorted(known ^ content.keys()):
+            raise InvalidInput(f"{path} is not the summary of a run: {shown(other[0])} is missing or too much")
+        check_form(content, str(path))
+        gallery = {part.name: content["gallery"][part.name] for part in dataclasses.fields(Gallery)}
+        return cls(**{**content, "gallery": Gallery(**gallery)})
 
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
@@ -189,6 +198,8 @@ def _round(one: Round) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no word for it
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, Path):

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, hstack
 from recordwise.arrays import Bools, Ints
 from recordwise.labels.purity import softmax
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
-from recordwise.students.table import Table, row_log_likelihoods
+from recordwise.students.table import CountTable, row_log_likelihoods
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -27,7 +27,7 @@ NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
 TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
 CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
 
-Hidden = Callable[[int], list[Table]]  # the tables without the cells of one fold
+Hidden = Callable[[int], list[CountTable]]  # the tables without the cells of one fold
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +52,7 @@ class Choice:
 def choose(
     vectors: Singles,
     owners: Sequence[Ints],
-    tables: Sequence[Table],
+    tables: Sequence[CountTable],
     folds: Sequence[Ints],
     without: Hidden,
     *,
@@ -111,8 +111,8 @@ class _Trial:
     """
 
     vectors: Singles
-    fitted: list[list[Table]]
-    judges: list[Table]
+    fitted: list[list[CountTable]]
+    judges: list[CountTable]
     held_out: list[Bools]
 
     @classmethod
@@ -120,7 +120,7 @@ class _Trial:
         cls,
         vectors: Singles,
         owners: Sequence[Ints],
-        tables: Sequence[Table],
+        tables: Sequence[CountTable],
         folds: Sequence[Ints],
         without: Hidden,
         rng: np.random.Generator,
@@ -169,14 +169,14 @@ def _clearly(gain: Doubles) -> bool:
     return bool(gain.sum() > max(CLEARLY, float(gain.std()) * np.sqrt(len(gain))))
 
 
-def _common(table: Table) -> Doubles:
+def _common(table: CountTable) -> Doubles:
     """The counted rows' log-likelihoods when all queries have the same class shares."""
     totals = np.maximum((table.counted[:, None] * table.cells).sum(axis=0), 1e-9)
     fit, _ = table.log_likelihood(np.tile(totals / totals.sum(), (len(table.cells), 1)))
     return np.asarray(fit[table.counted > 0])
 
 
-def _stacked(tables: Sequence[Table]) -> list[Table]:
+def _stacked(tables: Sequence[CountTable]) -> list[CountTable]:
     """Tables over as many copies of the samples as there are tables, each with its own copy."""
     width = tables[0].mean.shape[1]
     result = []

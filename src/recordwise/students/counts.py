@@ -36,7 +36,7 @@ from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
 from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
-from recordwise.students.table import Table, mean_over, tilted
+from recordwise.students.table import CountTable, mean_over, tilted
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -219,7 +219,7 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
     return tallies
 
 
-def tables_of(asked: Sequence[Asked]) -> list[Table]:
+def tables_of(asked: Sequence[Asked]) -> list[CountTable]:
     """What each release says, row by row, and the decoder's opinion of it."""
     return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
 
@@ -230,7 +230,7 @@ def _turnout(one: Asked, seen: Bools) -> Turnout:
     return turnout(one.release, sizes, num_records=one.num_records, seen=seen)
 
 
-def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
+def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
     """What the seen rows of each release say, the decoder's opinion included."""
     tables = []
     for one, known in zip(asked, seen, strict=True):
@@ -239,13 +239,13 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[Table]:
         sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
         rates = _turnout(one, known).rates
         tables.append(
-            Table(
+            CountTable(
                 mean=mean_over(one.owner, len(sizes)),
                 cells=release.estimate,
                 law=cell_law(release.law),
                 rates=rates,
                 grain=1 / np.maximum(sizes, 1),
-                prior=decode_seen(release, rates, one.graph, known).soft,
+                prior=decode_seen(release, rates, one.graph, known).probabilities,
                 counted=(known & (sizes > 0)).astype(np.float64),
             )
         )

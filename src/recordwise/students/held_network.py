@@ -33,7 +33,7 @@ from recordwise.errors import InvalidInput, probability, whole
 from recordwise.randomness import seeded
 from recordwise.stored import NotPlain
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
-from recordwise.students.table import Table, mean_over, moved_to
+from recordwise.students.table import CountTable, mean_over, moved_to
 from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.saved import network_of
@@ -108,7 +108,7 @@ def hold_to_counts(
     network: nn.Module,
     images: Tensor,
     first: Tensor,
-    tables: Sequence[Table],
+    tables: Sequence[CountTable],
     settings: HeldToCounts,
     *,
     seed: int,
@@ -216,14 +216,14 @@ class Alignment:
 
     Over the whole pool classes are equally common, unless a table shows otherwise beyond its noise; then they are as
     common as the first answers say. Within a query the shares lie between the answers' own and the first answers',
-    nearer to these the better the release tells them (`Table.trust`): where the noise is loud the network is left
+    nearer to these the better the release tells them (`CountTable.trust`): where the noise is loud the network is left
     alone.
 
     Args:
       first: (n, C) probabilities that have the releases in them, such as `Learnt.probabilities`.
     """
 
-    def __init__(self, first: Answers, tables: Sequence[Table]) -> None:
+    def __init__(self, first: Answers, tables: Sequence[CountTable]) -> None:
         self._tables = tables
         self._pool = mean_over(np.zeros(len(first), dtype=np.int64), 1)
         self._means = [self._pool, *(table.mean for table in tables)]
@@ -253,7 +253,7 @@ class Alignment:
         return np.asarray(moved_to(mixed, self._means, wanted), dtype=np.float64)
 
 
-def classes_differ(table: Table) -> bool:
+def classes_differ(table: CountTable) -> bool:
     """Whether the columns' sums vary more than their noise does, by two deviations of a noise's variance."""
     queries, classes = table.cells.shape
     if classes == 1:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from recordwise.labels.purity import softmax
-from recordwise.students.table import Table, loss, tilted
+from recordwise.students.table import CountTable, loss, tilted
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -33,7 +33,7 @@ def _centred(coefficients: Doubles) -> Doubles:
     return np.asarray(coefficients - coefficients.mean(axis=1, keepdims=True))
 
 
-def discriminant(vectors: Singles, tables: Sequence[Table]) -> Doubles:
+def discriminant(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
     """Linear discriminant analysis of the decoder's soft labels, and once more of what it makes of them."""
     opinion = np.zeros((len(vectors), tables[0].prior.shape[1]), dtype=np.float32)
     for table in tables:
@@ -58,7 +58,7 @@ def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
     return _centred(np.vstack([slope, -0.5 * (centre.T * slope).sum(axis=0) + np.log(share)]))
 
 
-def regression(vectors: Singles, tables: Sequence[Table], penalty: float, start: Doubles | None = None) -> Doubles:
+def regression(vectors: Singles, tables: Sequence[CountTable], penalty: float, start: Doubles | None = None) -> Doubles:
     """(dim + 1, C) coefficients of the softmax regression that explains the tables best, by L-BFGS."""
     dim, num_classes = vectors.shape[1], tables[0].prior.shape[1]
     weight = penalty * dim
@@ -93,7 +93,13 @@ class Network:
 
 
 def network(
-    vectors: Singles, base: Singles, tables: Sequence[Table], *, hidden: int, penalty: float, rng: np.random.Generator
+    vectors: Singles,
+    base: Singles,
+    tables: Sequence[CountTable],
+    *,
+    hidden: int,
+    penalty: float,
+    rng: np.random.Generator,
 ) -> Network:
     """The network that, added to the (m, C) logits `base`, explains the tables best; by L-BFGS from small weights."""
     dim, num_classes = vectors.shape[1], base.shape[1]
@@ -122,7 +128,7 @@ def _solved(objective: Callable[[Doubles], tuple[float, Doubles]], start: Double
     return np.asarray(found.x, dtype=np.float64)
 
 
-def blend(every: Sequence[Singles], tables: Sequence[Table]) -> tuple[Doubles, Doubles]:
+def blend(every: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubles, Doubles]:
     """Weights >= 0 of several students' (m, C) logits, and a shift for each class, that explain the tables best.
 
     The tables alone: the decoder's opinion is in the students already, and would blur them a second time.

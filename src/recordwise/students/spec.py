@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import clone
 
 from recordwise.errors import InvalidInput
+from recordwise.plugins import brought
 from recordwise.randomness import seeded
 from recordwise.settings import Settings
 from recordwise.students.from_counts import FromCounts
@@ -69,15 +70,16 @@ def student_from(spec: Any, *, seed: int) -> Any:
     if isinstance(spec, str | Mapping):
         settings: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
         name = settings.pop("name", None)
-        if name not in _BY_NAME:
+        kind = _BY_NAME[name] if name in _BY_NAME else brought("students", name)
+        if kind is None:
             raise InvalidInput(f"student must be one of {', '.join(_BY_NAME)}, got {name!r}")
-        known = _BY_NAME[name]().get_params()
+        known = kind().get_params()
         for setting in settings:
             if setting not in known:
                 raise InvalidInput(f"student {name!r} has no setting {setting!r}, it has {', '.join(known)}")
         if "seed" in known:
             settings.setdefault("seed", seed)
-        return _BY_NAME[name](**settings)
+        return kind(**settings)
     if isinstance(spec, FromCounts):
         return clone(spec)
     if (

@@ -31,7 +31,7 @@ TILTS = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
+class CountTable:
     """One released table, the pool samples behind its rows, and what is expected of them.
 
     Attributes:
@@ -70,7 +70,7 @@ class Table:
         """(s, C) class shares between the student's and the released ones."""
         return project(shares + self.trust(shares) * (self.cells / self.rates[:, None] - shares))
 
-    def of_samples(self, kept: Ints) -> Table:
+    def of_samples(self, kept: Ints) -> CountTable:
         """The same table over some of the pool's samples; a query that loses all of them no longer counts."""
         some = self.mean[:, kept]
         part = np.asarray(some.sum(axis=1), dtype=np.float64).ravel()
@@ -87,7 +87,7 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
     )
 
 
-def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
+def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]:
     """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
     probabilities = softmax(logits)
     total, by_probability = 0.0, np.zeros_like(probabilities)
@@ -101,7 +101,7 @@ def loss(logits: Singles, tables: Sequence[Table]) -> tuple[float, Singles]:
     return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
 
 
-def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doubles:
+def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:
     """The log-likelihoods of all counted rows of all tables, one after the other."""
     found = []
     for table in tables:
@@ -110,7 +110,7 @@ def row_log_likelihoods(probabilities: Singles, tables: Sequence[Table]) -> Doub
     return np.concatenate(found)
 
 
-def tilted(probabilities: Singles, tables: Sequence[Table]) -> Singles:
+def tilted(probabilities: Singles, tables: Sequence[CountTable]) -> Singles:
     """The probabilities, moved within each query until their means are the class shares that are believed of it."""
     wanted = [table.believed((table.mean @ probabilities).astype(np.float64)) for table in tables]
     return moved_to(probabilities, [table.mean for table in tables], wanted)

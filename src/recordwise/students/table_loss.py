@@ -29,14 +29,14 @@ def table_loss(logits: Tensor, group: Tensor, cells: Tensor, rates: Tensor, size
     """
     torch = load_torch()
     present, place = torch.unique(group, return_inverse=True)
-    chances = logits.softmax(1)
-    total = torch.zeros(len(present), logits.shape[1], dtype=chances.dtype, device=logits.device)
-    count = torch.bincount(place, minlength=len(present)).to(chances.dtype)
-    shares = (total.index_add(0, place, chances) / count[:, None]).clamp_min(1e-9)
-    rate = rates[present, None].to(chances.dtype)
+    probabilities = logits.softmax(1)
+    total = torch.zeros(len(present), logits.shape[1], dtype=probabilities.dtype, device=logits.device)
+    count = torch.bincount(place, minlength=len(present)).to(probabilities.dtype)
+    shares = (total.index_add(0, place, probabilities) / count[:, None]).clamp_min(1e-9)
+    rate = rates[present, None].to(probabilities.dtype)
     expected = rate * shares
-    variance = expected * (1 + rate * (1 / sizes[present, None].to(chances.dtype).clamp_min(1) + MISFIT)) + WHOLE
-    residual = cells[present].to(chances.dtype) - expected
+    variance = expected * (1 + rate * (1 / sizes[present, None].to(probabilities.dtype).clamp_min(1) + MISFIT)) + WHOLE
+    residual = cells[present].to(probabilities.dtype) - expected
     if law.scale is None:
         spread = variance + law.variance
         normal: Tensor = 0.5 * (residual**2 / spread + torch.log(2 * math.pi * spread)).sum()

@@ -18,22 +18,22 @@ from recordwise.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Plan:
+class Shape:
     """Side of the filters, and the channels of each layer."""
 
     side: int
     channels: tuple[int, ...]
 
 
-M3 = Plan(3, (32, 48, 64, 80, 96, 112, 128, 144, 160, 176))
-M5 = Plan(5, (32, 64, 96, 128, 160))
-M7 = Plan(7, (48, 96, 144, 192))
+M3 = Shape(3, (32, 48, 64, 80, 96, 112, 128, 144, 160, 176))
+M5 = Shape(5, (32, 64, 96, 128, 160))
+M7 = Shape(7, (48, 96, 144, 192))
 
 
 class ConvNet(nn.Module):
     """(n, 1, side, side) pixels in [0, 1] to (n, classes) logits."""
 
-    def __init__(self, plan: Plan, *, classes: int = 10, side: int = 28) -> None:
+    def __init__(self, plan: Shape, *, classes: int = 10, side: int = 28) -> None:
         super().__init__()
         left = side - len(plan.channels) * (plan.side - 1)
         if left < 1:

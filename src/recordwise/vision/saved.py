@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra
+from recordwise.formats.weights import safetensors_file
 from recordwise.hashing import digest_of_file
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def network_of(kept: dict[str, Tensor], name: str) -> ResNet | Classifier:
 
 
 def _read(path: Path, sha256: str | None) -> dict[str, Tensor]:
-    library = _library()
     if not path.is_file():
         raise InvalidInput(f"weights must be a file, got {str(path)!r}")
     if sha256 is not None and digest_of_file(path) != sha256:
@@ -77,10 +77,9 @@ def _read(path: Path, sha256: str | None) -> dict[str, Tensor]:
             f"{path.name} must have SHA-256 {sha256}, got {digest_of_file(path)}: not the weights expected"
         )
     try:
-        kept: dict[str, Tensor] = library.load_file(path)
-    except Exception as fault:  # the reader's own kind of error
+        return safetensors_file(path)
+    except InvalidInput as fault:
         raise InvalidInput(f"weights must be a safetensors file, {path.name} is not: {fault}") from fault
-    return kept
 
 
 def _check_fits(module: nn.Module, kept: dict[str, Tensor], file: str) -> None:

@@ -16,6 +16,7 @@ from recordwise.arrays import (
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import Neighbours, one_of
 
+MOST_CELLS = 10**9  # of a tally: eight gigabytes
 PIECE = 1 << 16  # records counted or compared at a time: beyond the votes themselves, memory does not grow with them
 
 
@@ -35,6 +36,8 @@ class Ballot:
             votes_per_record=self.votes_per_record,
             labels_per_record=self.labels_per_record,
         )
+        if self.num_cells > MOST_CELLS:
+            raise InvalidInput(f"a ballot must have at most {MOST_CELLS:,} cells, got {self.num_cells:,}")
         if self.votes_per_record > self.num_queries:
             raise InvalidInput(f"k must be <= the {self.num_queries} queries, got {self.votes_per_record}")
         if self.labels_per_record > self.num_classes:

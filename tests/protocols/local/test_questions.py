@@ -17,9 +17,9 @@ from scipy.stats import binomtest
 from recordwise.device import Task
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput, ProtocolFault
-from recordwise.federation.coordinator import Company
+from recordwise.federation.coordinator import Federation
 from recordwise.labels import decode
-from recordwise.planner import plan, recommend_queries
+from recordwise.planner import look, plan, recommend_queries
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Neighbours, Trust, Unit
 from recordwise.privacy.noise import SeededNoise, SystemNoise, exp
@@ -261,7 +261,7 @@ def test_a_release_is_one_class_each_with_probabilities_and_says_whether_it_was_
     labels = decode(again, sizes=np.ones(3), graph=None)
     np.testing.assert_array_equal(labels.hard, honest.chosen)
     np.testing.assert_array_equal(labels.confidence, honest.probabilities[np.arange(3), honest.chosen])
-    np.testing.assert_allclose(labels.soft.sum(axis=1), 1)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
     with pytest.raises(InvalidInput, match="decoder must be 'auto' or one of assigned for this"):
         decode(again, sizes=np.ones(3), graph=None, decoder="field")
 
@@ -415,19 +415,20 @@ def test_terms_make_it_when_asked_and_never_by_themselves() -> None:
 
 def test_the_planner_asks_one_query_per_class_and_one_vote_per_record() -> None:
     terms = Terms(epsilon=Fraction(1), trust=Trust.LOCAL, mechanism="questions")
-    made = plan(terms, num_records=1_000, num_classes=2)
+    pool = seeded(0, "questions").normal(size=(60, 2)) + 6 * (np.arange(60) % 2)[:, None]
+    outlook = look(pool, encoder="scaler", num_classes=2, num_records=1_000, attainable=0.95)
+    made = plan(outlook, terms, compare=False)
     assert [(one.num_queries, one.votes_per_record) for one in made.considered] == [(2, 1)]
-    assert made.recommended.label_accuracy > 0.6
-    sizes = {"num_records": 10, "pool_size": 50, "num_classes": 7, "votes_per_record": 1, "labels_per_record": 1}
-    assert recommend_queries(terms, **sizes) == 7
+    assert made.recommended.label_accuracy.mean > 0.6
+    assert recommend_queries(terms, pool, num_records=10, num_classes=7, encoder="scaler") == 7
 
 
 def refusals() -> list[Callable[[], Any]]:
     terms = Terms(epsilon=Fraction(1), trust=Trust.LOCAL, mechanism="questions")
-    company = Company(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
+    federation = Federation(roster={"north": b"", "south": b""}, threshold=2, records=(10, 20))
     protocol = Questions(ballot=TWO, epsilon=1)
     return [
-        lambda: terms.protocols_for_silos(TWO, company.silos),
+        lambda: terms.protocols_for_silos(TWO, federation.silos),
         lambda: Task(mechanism=protocol, queries=np.eye(2, dtype=np.float32)),  # type: ignore[arg-type]
     ]
 

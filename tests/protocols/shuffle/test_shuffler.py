@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 from recordwise.errors import InvalidInput, MissingExtra, ProtocolFault
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.shuffle import Opener, Sealer, ShuffleMulti, ShuffleSingle
+from recordwise.protocols.shuffle.sealing import _library
 from recordwise.protocols.shuffle.shuffler import (
     SealedBatch,
     Shuffler,
@@ -64,11 +65,11 @@ def test_only_the_server_reads_a_sealed_message_and_all_are_of_one_length() -> N
     assert {len(message) for message in sealed} == {opener.sealer.sealed_size} == {8 + 50}
     assert len(set(sealed)) == 4, "the same message looks different every time"
     assert opener.open(sealed) == messages
-    with pytest.raises(ProtocolFault, match="sealed to this server's key"):
+    with pytest.raises(ProtocolFault, match="must be whole and meant for its reader"):
         Opener.fresh(message_size=8).open(sealed)
     altered = bytes([sealed[1][0] ^ 1]) + sealed[1][1:]
     for wrong in (altered, b"", b"short"):
-        with pytest.raises(ProtocolFault, match="sealed to this server's key"):
+        with pytest.raises(ProtocolFault, match="must be whole and meant for its reader"):
             opener.open([wrong])
     with pytest.raises(ProtocolFault, match="padded to 8 bytes"):
         opener.open(Sealer(public_key=opener.sealer.public_key, message_size=9).seal([b"a"]))
@@ -91,7 +92,9 @@ def test_a_private_key_is_neither_shown_nor_pickled() -> None:
 
 
 def test_without_the_extra_sealing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nacl", None)
+    monkeypatch.setattr("recordwise.extras.asking.find_spec", lambda package: None)
+    monkeypatch.delitem(sys.modules, "recordwise.extras.shuffle", raising=False)
+    _library.cache_clear()
     with pytest.raises(MissingExtra, match=r"recordwise\[shuffle\]"):
         Opener.fresh(message_size=4)
 
@@ -228,6 +231,7 @@ def test_a_senders_connection_that_breaks_releases_nothing() -> None:
 
 def test_the_shuffler_has_no_means_to_open_a_message() -> None:
     check = (
-        "import recordwise.protocols.shuffle.shuffler, sys; sys.exit('nacl' in sys.modules or 'torch' in sys.modules)"
+        "import recordwise.protocols.shuffle.shuffler, sys; "
+        "sys.exit(any(name in sys.modules for name in ('cryptography', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", check], check=False, timeout=60).returncode == 0

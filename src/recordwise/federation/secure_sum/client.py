@@ -14,6 +14,7 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.forms import hexadecimal, json_object
 from recordwise.federation.secure_sum import masks, shamir
 from recordwise.federation.secure_sum.session import Session
+from recordwise.formats import json_from
 
 STAGES = ("advertise", "share", "mask", "confirm", "reveal")
 
@@ -48,8 +49,8 @@ class SumClient:
     def advertise(self) -> bytes:
         """Fresh public keys."""
         self._enter("advertise")
-        told = {"seal": masks.public_key(self._seal_key).hex(), "mask": masks.public_key(self._mask_key).hex()}
-        return self.session.envelope(self._identity, "advertise", self.name, told)
+        content = {"seal": masks.public_key(self._seal_key).hex(), "mask": masks.public_key(self._mask_key).hex()}
+        return self.session.envelope(self._identity, "advertise", self.name, content)
 
     def share(self, advertised: bytes) -> bytes:
         """Shares of both secrets, one sealed pair for each other party that advertised keys."""
@@ -73,8 +74,8 @@ class SumClient:
             name: masks.seal(self._seal_for(name), mask_key[point] + own_mask[point]).hex()
             for name, point in points.items()
         }
-        told = {"sealed": sealed, "commitment": commitment(self.session, self._own_mask)}
-        return self.session.envelope(self._identity, "share", self.name, told)
+        content = {"sealed": sealed, "commitment": commitment(self.session, self._own_mask)}
+        return self.session.envelope(self._identity, "share", self.name, content)
 
     def mask(self, shared: bytes, values: NDArray[np.uint64], *, private: bool = True) -> bytes:
         """The vector, masked.
@@ -96,8 +97,8 @@ class SumClient:
             if name != self.name:
                 masked = add_pairwise(self.session, masked, self._mask_key, self._keys[name]["mask"], self.name, name)
         self._inbox = {name: str(sealed) for name, sealed in inbox.items()}
-        told = {"vector": self.session.packed(masked & np.uint64((1 << bits) - 1)), "private": bool(private)}
-        return self.session.envelope(self._identity, "mask", self.name, told)
+        content = {"vector": self.session.packed(masked & np.uint64((1 << bits) - 1)), "private": bool(private)}
+        return self.session.envelope(self._identity, "mask", self.name, content)
 
     def unreadable(self, shared: bytes) -> list[str]:
         """Whose shares cannot be read: their secrets could not be had back if they vanished.
@@ -148,8 +149,8 @@ class SumClient:
         messages, agreed = json_object(confirmed), []
         for name in self._survivors:
             if name in messages:
-                told = self.session.opened("confirm", name, str(messages[name]).encode())
-                if told.get("survivors") != self._survivors:
+                content = self.session.opened("confirm", name, str(messages[name]).encode())
+                if content.get("survivors") != self._survivors:
                     raise ProtocolFault(f"all parties must confirm the same survivors, {name!r} confirmed others")
                 agreed.append(name)
         self._at_least(agreed, "parties must have confirmed the survivors")
@@ -168,13 +169,13 @@ class SumClient:
     @classmethod
     def restored(cls, session: Session, name: str, identity: bytes, state: bytes) -> SumClient:
         """The party that `state` was taken from."""
-        told = json.loads(state)
+        content = json_from(state, "the state of a secure sum")
         client = cls(session, name, identity)
         client._seal_key, client._mask_key, client._own_mask = (
-            bytes.fromhex(told[key]) for key in ("seal", "mask", "own")
+            bytes.fromhex(content[key]) for key in ("seal", "mask", "own")
         )
-        client._done, client._keys = told["done"], told["keys"]
-        client._inbox, client._survivors = told["inbox"], told["survivors"]
+        client._done, client._keys = content["done"], content["keys"]
+        client._inbox, client._survivors = content["inbox"], content["survivors"]
         return client
 
     def _expect(self, stage: str) -> None:
@@ -217,13 +218,13 @@ def add_pairwise(
     return vector + pairwise if name < other else vector - pairwise  # unsigned: wraps at 2^64, a multiple of 2^b
 
 
-def checked_keys(told: dict[str, Any]) -> dict[str, str]:
+def checked_keys(content: dict[str, Any]) -> dict[str, str]:
     """The two different keys a party advertises, and nothing else; both of full order, or nobody could use them."""
-    if set(told) != {"seal", "mask"} or told["seal"] == told["mask"]:
+    if set(content) != {"seal", "mask"} or content["seal"] == content["mask"]:
         raise ProtocolFault("a party must advertise two different keys, one did not")
-    for key in told.values():
+    for key in content.values():
         masks.agreed_key(masks.fresh_key(), hexadecimal(key, masks.KEY_BYTES, "an advertised key"), b"check")
-    return told
+    return content
 
 
 def _digits(value: object) -> bytes:

@@ -1,7 +1,8 @@
 """Keys that two parties agree on without meeting, and the masks and seals made from them.
 
 X25519, HKDF-SHA256, ChaCha20 and ChaCha20-Poly1305, all from `cryptography`. Every key is used for one purpose, which
-is part of its derivation, and for one message, so that nonces may be zero.
+is part of its derivation, and for one message, so that nonces may be zero. Shares of secrets are sealed here and not by
+HPKE: the coordinator hands them on, so a reader must know that the writer sealed them, which only a key of both shows.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def agreed_key(private: bytes, public: bytes, *purpose: bytes) -> bytes:
 
 
 def derived_key(secret: bytes, *purpose: bytes) -> bytes:
-    told = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=told).derive(secret)
+    info = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
 
 
 def mask(key: bytes, length: int, bits: int) -> NDArray[np.uint64]:

@@ -54,8 +54,8 @@ class SumServer:
         """Everybody's keys, for everybody who sent theirs."""
         taken: set[str] = set()
 
-        def checked(told: dict[str, Any]) -> dict[str, str]:
-            keys = checked_keys(told)
+        def checked(content: dict[str, Any]) -> dict[str, str]:
+            keys = checked_keys(content)
             if taken & set(keys.values()):
                 raise ProtocolFault("every advertised key must differ from the others, two are equal")
             taken.update(keys.values())
@@ -67,32 +67,32 @@ class SumServer:
     def shared(self, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         """For each party the shares sealed for it."""
 
-        def checked(told: dict[str, Any]) -> dict[str, Any]:
-            if set(told["sealed"]) != set(self._keys):
+        def checked(content: dict[str, Any]) -> dict[str, Any]:
+            if set(content["sealed"]) != set(self._keys):
                 raise ProtocolFault("shares must be sealed for every party that advertised keys, they are not")
-            for sealed in told["sealed"].values():
+            for sealed in content["sealed"].values():
                 hexadecimal(sealed, SEALED_BYTES, "two sealed shares")
-            hexadecimal(told["commitment"], masks.KEY_BYTES, "a commitment")
-            return told
+            hexadecimal(content["commitment"], masks.KEY_BYTES, "a commitment")
+            return content
 
         self._shared = self._accept("share", messages, self._keys, checked)
         return {
-            reader: json.dumps({writer: told["sealed"][reader] for writer, told in self._shared.items()}).encode()
+            reader: json.dumps({writer: content["sealed"][reader] for writer, content in self._shared.items()}).encode()
             for reader in self._shared
         }
 
     def masked(self, messages: Mapping[str, bytes]) -> bytes:
         """The list of parties whose vectors arrived."""
 
-        def checked(told: dict[str, Any]) -> NDArray[np.uint64]:
-            for name in {name for name in told.get("unreadable", ()) if name in self._shared}:
+        def checked(content: dict[str, Any]) -> NDArray[np.uint64]:
+            for name in {name for name in content.get("unreadable", ()) if name in self._shared}:
                 self._accused[name] += 1
                 if self._accused[name] > 1:  # one party alone may lie about another
                     self.culprits.add(name)
-            vector = self.session.unpacked(told["vector"])
-            if not (told["private"] is True or self._seeded):
+            vector = self.session.unpacked(content["vector"])
+            if not (content["private"] is True or self._seeded):
                 raise ProtocolFault("noise must not be drawn from a seed, this is")
-            self._private = self._private and told["private"] is True
+            self._private = self._private and content["private"] is True
             return vector
 
         self._vectors = self._accept("mask", messages, self._shared, checked)
@@ -101,10 +101,10 @@ class SumServer:
     def confirmed(self, messages: Mapping[str, bytes]) -> bytes:
         """The survivors' signatures on that list."""
 
-        def checked(told: dict[str, Any]) -> dict[str, Any]:
-            if told["survivors"] != self.survivors:
+        def checked(content: dict[str, Any]) -> dict[str, Any]:
+            if content["survivors"] != self.survivors:
                 raise ProtocolFault("all parties must confirm the same survivors, one confirmed others")
-            return told
+            return content
 
         confirmed = self._accept("confirm", messages, self._vectors, checked)
         return json.dumps({name: messages[name].decode() for name in confirmed}).encode()
@@ -112,8 +112,10 @@ class SumServer:
     def revealed(self, messages: Mapping[str, bytes]) -> tuple[NDArray[np.uint64], int, bool]:
         """The sum; how many parties it covers; and whether all their noise was private."""
 
-        def checked(told: dict[str, Any]) -> dict[str, bytes]:
-            shares = {name: hexadecimal(share, shamir.SHARE_BYTES, "a share") for name, share in told["shares"].items()}
+        def checked(content: dict[str, Any]) -> dict[str, bytes]:
+            shares = {
+                name: hexadecimal(share, shamir.SHARE_BYTES, "a share") for name, share in content["shares"].items()
+            }
             if set(shares) != set(self._shared):
                 raise ProtocolFault("shares must be revealed of every party that shared its secrets, they are not")
             return shares
@@ -122,9 +124,9 @@ class SumServer:
         total = np.zeros(self.session.length, dtype=np.uint64)
         for vector in self._vectors.values():
             total = total + vector
-        for name, told in self._shared.items():
+        for name, content in self._shared.items():
             secret = self._recovered(
-                name, told, {self.session.point(helper): shares[name] for helper, shares in revealed.items()}
+                name, content, {self.session.point(helper): shares[name] for helper, shares in revealed.items()}
             )
             total = (
                 self._without_own_mask(total, secret)
@@ -133,7 +135,7 @@ class SumServer:
             )
         return total & np.uint64((1 << self.session.modulus_bits) - 1), len(self._vectors), self._private
 
-    def _recovered(self, name: str, told: dict[str, Any], shares: dict[int, bytes]) -> bytes:
+    def _recovered(self, name: str, content: dict[str, Any], shares: dict[int, bytes]) -> bytes:
         """A party's secret that is the one it committed to, even if another party revealed a wrong share of it."""
         without = [{point: share for point, share in shares.items() if point != liar} for liar in shares]
         for some in (shares, *without):
@@ -142,7 +144,7 @@ class SumServer:
             except ProtocolFault:
                 continue
             if name in self._vectors:
-                fits = commitment(self.session, secret) == told["commitment"]
+                fits = commitment(self.session, secret) == content["commitment"]
             else:
                 fits = masks.public_key(secret).hex() == self._keys[name]["mask"]
             if fits:

@@ -93,8 +93,8 @@ class Session:
 
     def opened(self, stage: str, name: str, message: bytes) -> dict[str, Any]:
         """What a signed message says; a message of another stage, party or sum is refused."""
-        told = json_object(message)
-        body, signature = text(told, "body"), hexadecimal(told.get("signature"), 64, "a signature")
+        outer = json_object(message)
+        body, signature = text(outer, "body"), hexadecimal(outer.get("signature"), 64, "a signature")
         self.verify(stage, name, body.encode(), signature)
         return json_object(body.encode())
 

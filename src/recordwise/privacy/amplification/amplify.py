@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recordwise.errors import OutOfRegime, positive, probability, whole
+from recordwise.errors import InvalidInput, OutOfRegime, positive, probability, whole
 from recordwise.privacy.amplification.closed_form import closed_form
 from recordwise.privacy.amplification.fmt_numerical import fmt_numerical
 from recordwise.privacy.amplification.inverse import (
@@ -15,6 +15,8 @@ from recordwise.privacy.amplification.inverse import (
 )
 from recordwise.privacy.amplification.mechanisms import any_mechanism
 from recordwise.privacy.amplification.variation_ratio import LocalMechanism, variation_ratio
+
+MOST_EPSILON = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,12 @@ class Amplification:
         return "\n".join(lines)
 
 
+def _sensible(**values: float) -> None:
+    for name, value in values.items():
+        if not value <= MOST_EPSILON:
+            raise InvalidInput(f"{name} must be <= {MOST_EPSILON}, where nothing is protected any more, got {value!r}")
+
+
 def amplify(
     senders: int,
     epsilon0: float,
@@ -85,6 +93,7 @@ def amplify(
     """
     whole(senders=senders)
     positive(epsilon0=epsilon0)
+    _sensible(epsilon0=epsilon0)
     probability(delta=delta)
     known: list[tuple[str, LocalMechanism]] = [("variation-ratio, any mechanism", any_mechanism)]
     if mechanism is not None:
@@ -98,6 +107,7 @@ def amplify(
     if target is None:
         target = min(fmt, *(bound.upper for bound in bounds.values()))
     positive(target=target)
+    _sensible(target=target)
     lower = bounds["variation-ratio, any mechanism"].lower
     answers = [
         Answer(

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.engine import RowMapping
 
 from recordwise.errors import LedgerFault
+from recordwise.formats import json_from
 from recordwise.privacy.events import Event, from_json, to_json
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger.entries import Budget, Entry
@@ -47,12 +48,12 @@ def budget(row: RowMapping) -> Budget:
 
 def event(row: RowMapping) -> Event:
     with _reading(f"the event of {row['key']!r}"):
-        return from_json(json.loads(row["event"]))
+        return from_json(json_from(row["event"].encode()))
 
 
 def guarantee(row: RowMapping) -> Guarantee:
     with _reading(f"the guarantee of {row['key']!r}"):
-        return Guarantee(**json.loads(row["guarantee"]))
+        return Guarantee(**json_from(row["guarantee"].encode()))
 
 
 def payload(row: RowMapping) -> bytes:

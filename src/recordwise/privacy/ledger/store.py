@@ -219,9 +219,12 @@ def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
         def connect() -> sqlite3.Connection:
             # No isolation level: the driver opens no transactions of its own behind our back.
             connection = sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=wait, isolation_level=None)
-            connection.execute("PRAGMA foreign_keys = ON")
-            # FULL would leave the journal's removal, which is the commit, to be lost with the power.
-            connection.execute("PRAGMA synchronous = EXTRA")
+            try:
+                connection.execute("PRAGMA foreign_keys = ON")
+                # FULL would leave the journal's removal, which is the commit, to be lost with the power.
+                connection.execute("PRAGMA synchronous = EXTRA")
+            except UnicodeDecodeError as error:  # the driver cannot even say what is wrong with the tables
+                raise sqlite3.DatabaseError("its tables cannot be read") from error
             return connection
 
         return sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)

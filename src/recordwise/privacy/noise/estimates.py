@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+SMALLEST_STD = 1e-150  # at a huge epsilon the noise is too small for a float, and so is its square
+
 
 @dataclass(frozen=True, kw_only=True)
 class SumOfEstimates:
@@ -37,7 +39,7 @@ class SumOfEstimates:
 
     def log_likelihood(self, noise: ArrayLike) -> NDArray[np.float64]:
         """The limit law's, a normal: the sum's own law sits on a lattice that depends on the unknown count."""
-        scaled = np.asarray(noise, dtype=np.float64) / self.std
+        scaled = np.asarray(noise, dtype=np.float64) / max(self.std, SMALLEST_STD)
         return -0.5 * scaled * scaled
 
     def two_sided_tail(self, distance: float) -> float:

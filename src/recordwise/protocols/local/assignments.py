@@ -152,18 +152,18 @@ def next_sets(assignments: Ints, sizes: Floats, count: int, worth: float, rng: n
         coins = rng.choice([-1.0, 1.0], (CANDIDATES, num_classes**2))
         signs = _signs(rng.normal(size=(CANDIDATES, len(doubt))) @ doubt, coins)
         signs = _signs(signs @ doubt.T @ doubt - (doubt**2).sum(axis=0) * signs, signs)
-        told = signs @ doubt.T
-        best = (told**2).sum(axis=1).argmax()
+        answer = signs @ doubt.T
+        best = (answer**2).sum(axis=1).argmax()
         sets.append(signs[best] > 0)
-        doubt = _left(doubt, told[best], worth)
+        doubt = _left(doubt, answer[best], worth)
     return np.array(sets).reshape(count, num_classes, num_classes)
 
 
-def _left(doubt: Floats, told: Floats, worth: float) -> Floats:
-    """A sample with the covariance that stays when `told`, a sum of its columns, becomes known with that precision."""
-    square = float(told @ told)
+def _left(doubt: Floats, answer: Floats, worth: float) -> Floats:
+    """A sample with the covariance that stays when `answer`, a sum of its columns, is known with that precision."""
+    square = float(answer @ answer)
     shrunk = 1 - (1 + worth * square / len(doubt)) ** -0.5
-    return np.asarray(doubt - np.outer(told, told @ doubt) * (shrunk / max(square, 1e-100)))
+    return np.asarray(doubt - np.outer(answer, answer @ doubt) * (shrunk / max(square, 1e-100)))
 
 
 def _signs(values: Floats, otherwise: Floats) -> Floats:

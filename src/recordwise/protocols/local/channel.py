@@ -78,11 +78,11 @@ class Channel:
         # Complete the hit buckets to c by random others. From these c the report comes with probability `hot`, each
         # being as likely as the next; a random completion and what is left over are both uniform over buckets not hit.
         slot = uniform_below(self.capacity, len(points), noise)
-        told = bernoulli(self.hot, len(points), noise) & (slot < num_hit)
+        reported = bernoulli(self.hot, len(points), noise) & (slot < num_hit)
         report = uniform_below(self.buckets - num_hit, len(points), noise)
         for bucket in hit.T:
             report += bucket <= report  # the report-th bucket among those not hit
-        rows = np.flatnonzero(told)
+        rows = np.flatnonzero(reported)
         report[rows] = hit[rows, slot[rows]]
         return self._pack(keys, report)
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from recordwise.errors import InvalidInput
+from recordwise.formats import json_from
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.votes.ballot import Ballot
 
@@ -22,7 +23,7 @@ def to_json(mechanism: LocalMechanism) -> str:
 def from_json(text: str | bytes) -> LocalMechanism:
     """The mechanism that `to_json` described; refuses whatever it would not have written."""
     try:
-        record = json.loads(text)
+        record = json_from(text.encode() if isinstance(text, str) else text)
         if record.pop("format") != FORMAT:
             raise InvalidInput(f"parameters must have the format {FORMAT}, got {text!r}")
         kind = mechanisms()[record.pop("mechanism")]

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, ProtocolFault, count, positive, probability, whole
-from recordwise.privacy.events import Approximate, Event
+from recordwise.errors import InvalidInput, ProtocolFault, probability
 from recordwise.privacy.flood import Flood, calibrate_flood
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
+from recordwise.privacy.guarantee import Neighbours, exact, members
 from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
-from recordwise.protocols.protocol import Protocol, Silos
+from recordwise.protocols.protocol import Silos
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
-from recordwise.protocols.shuffle.single import check_delta
+from recordwise.protocols.shuffle.shuffled import Shuffled
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Increments:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ShuffleMulti(Protocol[Increments]):
+class ShuffleMulti(Shuffled[Increments]):
     """Counts by many small messages: nearly the error of central trust, without a trusted server.
 
     Guarantees:
@@ -78,31 +77,17 @@ class ShuffleMulti(Protocol[Increments]):
     """
 
     name: ClassVar[str] = "multi-message"
-    trust: ClassVar[Trust] = Trust.SHUFFLE
     for_silos: ClassVar[bool] = False  # how many messages one silo sends tells about its records
-    ballot: Ballot
-    epsilon: Fraction
-    delta: Fraction
-    senders: int
     flood_share: Fraction = Fraction(1, 10)
     neighbours: Neighbours = Neighbours.REPLACE
-    colluding: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta", "flood_share"):
-            object.__setattr__(self, name, exact(getattr(self, name)))
+        super().__post_init__()
+        object.__setattr__(self, "flood_share", exact(self.flood_share))
         members(self, neighbours=Neighbours)
-        positive(epsilon=self.epsilon)
-        probability(delta=self.delta, flood_share=self.flood_share)
-        whole(senders=self.senders)
-        count(colluding=self.colluding)
+        probability(flood_share=self.flood_share)
         if not 2 * self.ballot.num_cells <= 2**32:
             raise InvalidInput(f"cells must be <= 2^31 to fit a message, got {self.ballot.num_cells:,}")
-
-    @classmethod
-    def serve(cls, terms: Terms) -> None:
-        super().serve(terms)
-        check_delta(terms)
 
     @classmethod
     def planned(cls, terms: Terms, ballot: Ballot, num_records: int) -> ShuffleMulti:
@@ -124,9 +109,8 @@ class ShuffleMulti(Protocol[Increments]):
         return cls.planned(terms, ballot, num_records).expected_messages <= MOST_MESSAGES
 
     @property
-    def fewest(self) -> int:
-        """With fewer senders than this nothing is released."""
-        return self.senders + self.colluding
+    def relation(self) -> Neighbours:
+        return self.neighbours
 
     @property
     def _noise_epsilon(self) -> Fraction:
@@ -155,25 +139,6 @@ class ShuffleMulti(Protocol[Increments]):
         if num_senders == self.senders:
             return DiscreteLaplace(scale)
         return PolyaDifference(Fraction(num_senders, self.senders), scale)
-
-    @property
-    def event(self) -> Event:
-        return Approximate(self.epsilon, self.delta)
-
-    @property
-    def insider_event(self) -> Event | None:
-        return self.event if self.colluding else None
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            trust=Trust.SHUFFLE,
-            honest_parties=self.senders,
-            insider_epsilon=self.epsilon if self.colluding else None,
-        )
 
     def noise_std(self, num_records: int) -> float:
         return self.law(max(num_records, self.senders)).std
@@ -214,7 +179,6 @@ class ShuffleMulti(Protocol[Increments]):
             yield Increments(some, 0 if start else senders, noise.private)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
-        """All messages in a random order: what an honest shuffler shows the server."""
         every = list(messages)
         codes = np.concatenate([part.codes for part in every]) if every else np.empty(0, dtype=np.uint32)
         shuffled = codes[permutation(len(codes), noise)]
@@ -240,13 +204,6 @@ class ShuffleMulti(Protocol[Increments]):
         self._refuse_fewer(len(votes))
         positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
         return self._tally(positives - negatives, len(votes), noise.private)
-
-    def release_nobody(self, parties: int, noise: Noise) -> None:
-        self.shuffle([self.client(Votes.of_nobody(self.ballot, parties), noise)], noise)
-
-    def without_insiders(self, parties: int | None) -> tuple[ShuffleMulti, int | None]:
-        """A batch without the readers' own messages, as if they had sent none."""
-        return replace(self, colluding=0), None if parties is None else max(1, parties - self.colluding)
 
     def view_cost(self, parties: int | None) -> float:
         return self.expected_messages * self.senders

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from recordwise.errors import InvalidInput, ProtocolFault, count, positive, probability, whole
+from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.amplification import largest_epsilon0
 from recordwise.privacy.amplification.clones import LEFT_OUT
-from recordwise.privacy.events import Approximate, Event
-from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
+from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import Noise, SumOfEstimates, permutation
 from recordwise.protocols.choose import least_noise
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
-from recordwise.protocols.protocol import Protocol, Silos
+from recordwise.protocols.protocol import Silos
 from recordwise.protocols.registry import AUTO, register
 from recordwise.protocols.release import Tally
+from recordwise.protocols.shuffle.shuffled import Shuffled
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ NAMED = "a shuffled message must not say who sent it, got messages with ids"
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ShuffleSingle(Protocol[Answers]):
+class ShuffleSingle(Shuffled[Answers]):
     """One small message per record, anonymous in a crowd.
 
     Guarantees:
@@ -50,22 +50,11 @@ class ShuffleSingle(Protocol[Answers]):
     """
 
     name: ClassVar[str] = "single-message"
-    trust: ClassVar[Trust] = Trust.SHUFFLE
     for_silos: ClassVar[bool] = True
-    ballot: Ballot
-    epsilon: Fraction
-    delta: Fraction
-    senders: int
     mechanism: str = AUTO
-    colluding: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            object.__setattr__(self, name, exact(getattr(self, name)))
-        positive(epsilon=self.epsilon)
-        probability(delta=self.delta)
-        whole(senders=self.senders)
-        count(colluding=self.colluding)
+        super().__post_init__()
         if self.mechanism not in (AUTO, *mechanisms()):
             raise InvalidInput(f"mechanism must be one of {[AUTO, *mechanisms()]}, got {self.mechanism!r}")
 
@@ -76,7 +65,6 @@ class ShuffleSingle(Protocol[Answers]):
     @classmethod
     def serve(cls, terms: Terms) -> None:
         super().serve(terms)
-        check_delta(terms)
         if terms.neighbours is not Neighbours.REPLACE:
             raise InvalidInput(
                 f"one message per sender tells how many senders there are: neighbours must be replace, or mechanism "
@@ -110,11 +98,6 @@ class ShuffleSingle(Protocol[Answers]):
     def automatic(cls, terms: Terms, ballot: Ballot, num_records: int) -> bool:
         return True
 
-    @property
-    def fewest(self) -> int:
-        """With fewer messages than this nothing is released."""
-        return self.senders + self.colluding
-
     @cached_property
     def local(self) -> LocalMechanism:
         """What every sender runs."""
@@ -140,25 +123,6 @@ class ShuffleSingle(Protocol[Answers]):
         """What one message costs its sender when nobody shuffles."""
         return self.local.epsilon
 
-    @property
-    def event(self) -> Event:
-        return Approximate(self.epsilon, self.delta)
-
-    @property
-    def insider_event(self) -> Event | None:
-        return self.event if self.colluding else None
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=Neighbours.REPLACE,
-            trust=Trust.SHUFFLE,
-            honest_parties=self.senders,
-            insider_epsilon=self.epsilon if self.colluding else None,
-        )
-
     def law(self, num_senders: int) -> SumOfEstimates:
         return self.local.law(num_senders)
 
@@ -169,7 +133,6 @@ class ShuffleSingle(Protocol[Answers]):
         return self.local.client(votes, noise)
 
     def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
-        """All messages in a random order: what an honest shuffler shows the server."""
         every = list(messages)
         if any(answers.ids is not None for answers in every):
             raise ProtocolFault(NAMED)
@@ -208,13 +171,6 @@ class ShuffleSingle(Protocol[Answers]):
         if arrived < self.fewest:
             raise ProtocolFault(f"a batch must come from at least {self.fewest:,} senders, got {arrived:,}")
 
-    def release_nobody(self, parties: int, noise: Noise) -> None:
-        self.shuffle([self.client(Votes.of_nobody(self.ballot, parties), noise)], noise)
-
-    def without_insiders(self, parties: int | None) -> tuple[ShuffleSingle, int | None]:
-        """A batch without the readers' own messages, as if they had sent none."""
-        return replace(self, colluding=0), None if parties is None else max(1, parties - self.colluding)
-
     def view_cost(self, parties: int | None) -> float:
         return (parties or self.senders) * max(1.0, self.message_size / 16)
 
@@ -231,12 +187,6 @@ class ShuffleSingle(Protocol[Answers]):
         bodies = np.frombuffer(b"".join(every), dtype=np.uint8).reshape(-1, size)
         self.local.check(bodies)
         return Answers(bodies, private=private)
-
-
-def check_delta(terms: Terms) -> None:
-    """Refuse pure terms: what hides in a crowd may, with a small probability, stand out."""
-    if terms.delta == 0:
-        raise InvalidInput("shuffle trust needs delta > 0, got 0")
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from recordwise.protocols.protocol import Silos
 
 
 @dataclass(frozen=True, kw_only=True)
-class Company:
+class Federation:
     """Whom a coordinator asks. Public.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ PAUSE = 0.3  # seconds until nodes that waited are asked again
 
 
 @dataclass(kw_only=True)
-class Gathering:
+class Collecting:
     """One plan from the coordinator's side: published, voted on, released round by round.
 
     Guarantees:
@@ -111,18 +110,18 @@ class Gathering:
         answers = {silo: reply.body for silo, (reply, _) in self._ask("advertise", first).items()}
         try:
             keys = server.advertised(answers)
-            answers = stage("share", dict.fromkeys(json.loads(keys), keys))
+            answers = stage("share", dict.fromkeys(json_object(keys), keys))
             answers = stage("mask", server.shared(answers))
             survivors = server.masked(answers)
             answers = stage("confirm", dict.fromkeys(server.survivors, survivors))
             confirmed = server.confirmed(answers)
             answers = stage("reveal", dict.fromkeys(server.survivors, confirmed))
-            residues, participants, private = server.revealed(answers)
+            residues, parties, private = server.revealed(answers)
         finally:
             self.faults += [f"{name}: {fault}" for name, fault in server.faults.items()]
             self.culprits |= server.culprits
         shape = (protocol.ballot.num_queries, protocol.ballot.num_classes)
-        return ModularSum(residues.reshape(shape), participants, private)
+        return ModularSum(residues.reshape(shape), parties, private)
 
     def _shuffled(self, protocol: Any, asked: bytes, replies: list[bytes], noise: Noise) -> Release:
         assert self.plan.shuffler is not None
@@ -154,11 +153,11 @@ class Gathering:
         return {**self.plan.roster, self.plan.shuffler[0]: self.plan.shuffler[1]}
 
     def _introduced(self, name: str, reply: Reply) -> None:
-        told = json_object(reply.body)
-        if told.get("status") == ACCEPTED and told.get("plan") == self.plan.digest:
+        status = json_object(reply.body)
+        if status.get("status") == ACCEPTED and status.get("plan") == self.plan.digest:
             self._accepted_by.add(name)
         else:
-            waiting = told.get("status") == WAITING
+            waiting = status.get("status") == WAITING
             self._fault(f"{name}: {'waits for a person to approve the plan' if waiting else 'unclear'}")
 
     def _ask(self, stage: str, requests: Mapping[str, bytes]) -> dict[str, tuple[Reply, bytes]]:

@@ -1,0 +1,50 @@
+"""`recordwise init`: from a user's own files to a job file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    private: Annotated[Path, typer.Option(help="The records to protect: a file, or a folder of images by class.")],
+    public: Annotated[Path, typer.Option(help="The pool to label.")],
+    labels: Annotated[
+        str | None, typer.Option(help="The column or array of the records' labels; a folder's subfolders need none.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Public samples with labels, to score the student on.")] = None,
+    epsilon: Annotated[float, typer.Option(help="What the run may cost any one record.")] = 1.0,
+    classes: Annotated[
+        str | None, typer.Option(help="The public list of classes, with commas; read off the labels otherwise.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The job file to write.")] = Path("job.toml"),
+) -> None:
+    """Write a job file from your own files, with every guess beside its key in a comment.
+
+    Nothing is released, nothing leaves this machine. Where neither --classes nor --test is given, the list of classes
+    is read off the private labels, and the file says so: it becomes public.
+    """
+    from recordwise.durable import write_whole
+    from recordwise.errors import InvalidInput
+    from recordwise.job import read_job
+    from recordwise.job_draft import Draft
+
+    if out.exists():
+        raise InvalidInput(f"{out} is there already: name another file with --out")
+    if not epsilon > 0:
+        raise InvalidInput(f"epsilon must be > 0, got {epsilon:g}")
+    draft = Draft(
+        private=private,
+        public=public,
+        test=test,
+        labels=labels,
+        epsilon=epsilon,
+        classes=tuple(one.strip() for one in classes.split(",")) if classes else (),
+        name=out.stem if out.stem != "job" else out.resolve().parent.name or "job",
+        folder=out.resolve().parent,
+    )
+    write_whole(out, draft.text().encode())
+    read_job(out)  # what it wrote can be read
+    typer.echo(f"{out}: read it, then `recordwise check {out}`, `recordwise plan {out}` and `recordwise run {out}`")

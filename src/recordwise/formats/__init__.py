@@ -1,0 +1,31 @@
+"""One reader per format. Whatever a file or a message holds, a reader gives a value or an `InvalidInput` of one line.
+
+Nothing is allocated that a size, a count or a depth has not allowed before, nothing that is read runs, and nothing but
+a regular file is waited for. Every parse in Recordwise goes through here; a test looks for others.
+
+These limits are about containers: a file, an archive, a header. What a single record holds is never refused, here or
+later (`data.schema`).
+"""
+
+from recordwise.formats.arrays import Archive, array_file, array_from
+from recordwise.formats.documents import json_file, json_from, toml_file
+from recordwise.formats.files import content_of, lines_of, opened, text_of, understood
+from recordwise.formats.pictures import picture_file
+from recordwise.formats.tables import csv_file, parquet_file
+
+__all__ = [
+    "Archive",
+    "array_file",
+    "array_from",
+    "content_of",
+    "csv_file",
+    "json_file",
+    "json_from",
+    "lines_of",
+    "opened",
+    "parquet_file",
+    "picture_file",
+    "text_of",
+    "toml_file",
+    "understood",
+]

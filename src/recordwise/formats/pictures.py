@@ -1,0 +1,36 @@
+"""Image files: their size is looked at before their pixels are decoded."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.errors import InvalidInput
+from recordwise.formats.files import content_of, understood
+
+MOST_PIXELS, MOST_BYTES = 1 << 26, 1 << 28
+DECODERS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # others run programs, or are there for printers
+
+
+def picture_file(path: Path, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """An image's pixels, (height, width) or (height, width, 3), resized where a `size` (height, width) is given.
+
+    Transparency is dropped, and an animation gives its first frame.
+    """
+    from PIL import Image
+
+    content = content_of(path, most=MOST_BYTES)
+    with understood(str(path)), warnings.catch_warnings():
+        warnings.simplefilter("error")  # a decoder's doubt is that image's fault
+        with Image.open(io.BytesIO(content), formats=DECODERS) as file:
+            width, height = file.size
+            if width * height > MOST_PIXELS:
+                raise InvalidInput(f"{path} must have at most {MOST_PIXELS:,} pixels, it has {width * height:,}")
+            image = file.convert("L" if file.mode in ("1", "L", "LA") else "RGB")
+        if size is not None:
+            image = image.resize((size[1], size[0]), Image.Resampling.BICUBIC)
+        return np.asarray(image)

@@ -1,0 +1,95 @@
+"""The model card that goes with a student, in the layout that Hugging Face reads."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from recordwise.report import Summary
+
+USE = """import csv
+import numpy as np
+import onnxruntime
+
+model = onnxruntime.InferenceSession("model.onnx")
+classes = model.get_modelmeta().custom_metadata_map["classes"].split("\\n")
+with open("new.csv", newline="") as file:
+    rows = np.array(list(csv.reader(file))[1:], dtype=np.float32)
+labels, chances = model.run(None, {"samples": rows})
+print([classes[label] for label in labels])
+"""
+
+
+def model_card(summary: Summary, *, onnx: bool) -> str:
+    """The card: what the model is, what it promises, what was public, how to use it.
+
+    Args:
+      onnx: Whether the student is there as an ONNX file too.
+    """
+    lines = [
+        "---",
+        "library_name: recordwise",
+        "pipeline_tag: tabular-classification",
+        "tags: [differential-privacy, knowledge-distillation, recordwise]",
+        "---",
+        f"# {summary.name}",
+        "",
+        f"A classifier of {len(summary.classes)} classes ({', '.join(summary.classes[:20])}"
+        f"{', …' if len(summary.classes) > 20 else ''}), taught by private records that voted on public samples.",
+        "",
+        "## What it promises",
+        "",
+        summary.statement,
+        "",
+        in_plain_words(summary.guarantee),
+        "",
+        "## How right it is",
+        "",
+        accuracy(summary),
+        *(["", summary.verdict] if summary.verdict else []),
+        "",
+        "## What is public",
+        "",
+        f"- The pool: {summary.pool_size:,} samples, SHA-256 `{summary.hashes['pool']}`.",
+        f"- How a sample is read (the schema), SHA-256 `{summary.hashes['schema']}`:",
+        "",
+        "```json",
+        json.dumps(summary.reading, indent=1, ensure_ascii=False),
+        "```",
+        "",
+        "- The list of classes"
+        + ("." if summary.classes_declared else ", which was read off the private labels and is not protected."),
+        "- Everything in this folder. The private records are not in it, nor where they lie.",
+        "",
+        "## How to use it",
+        "",
+        "With Recordwise: `recordwise predict THIS_FOLDER new.csv`, or `recordwise.load(folder).predict(samples)`.",
+        *(["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"] if onnx else []),
+        "",
+        "Reading these files runs no code that they bring.",
+        "",
+        "## Fingerprints",
+        "",
+        *(f"- {name}: `{value}`" for name, value in summary.hashes.items()),
+        *(f"- {name} {version}" for name, version in summary.versions.items()),
+        f"- made {summary.created}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def in_plain_words(guarantee: Any) -> str:
+    """What epsilon means to somebody who never heard of it."""
+    epsilon = float(guarantee["epsilon"])
+    sure = 100 / (1 + math.exp(-epsilon))
+    return (
+        f"In plain words: somebody who knows everything but one record, and holds two versions of that record to be "
+        f"equally likely, is at most {sure:.1f} % sure of the right one after seeing all of this."
+        + (f" With a chance of at most {float(guarantee['delta']):g} that fails." if float(guarantee["delta"]) else "")
+    )
+
+
+def accuracy(summary: Summary) -> str:
+    if summary.test_accuracy is None:
+        return "It was not scored: the run had no test samples."
+    return f"{100 * summary.test_accuracy:.1f} % of the test samples, which were public or at least not protected here."

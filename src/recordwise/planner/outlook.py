@@ -1,0 +1,199 @@
+"""Everything that a plan may look at, all of it public: the pool, what is known of the task, how the run is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from recordwise.arrays import Ints
+from recordwise.data.samples import Samples, rows
+from recordwise.data.schema import Schema
+from recordwise.design import Design
+from recordwise.encoders import encode_public, encoder_from, how_encoded
+from recordwise.encoders.encoding import Manner
+from recordwise.errors import InvalidInput, whole
+from recordwise.labels import DecoderSettings
+from recordwise.labels.decode import AUTO
+from recordwise.nearest import Metric
+from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
+from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
+from recordwise.protocols.protocol import Protocol
+from recordwise.queries import KMeansQueries, QuerySettings, queries_from
+from recordwise.queries.spec import KMEANS
+from recordwise.randomness import seeded
+from recordwise.students import StudentSettings
+from recordwise.students.spec import COUNTS
+
+SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
+PER_QUERY = 5  # samples at least, as far as the pool has so many
+FAST = (COUNTS, "linear")  # students that a plan can afford to teach; any other is stood for by the first
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outlook:
+    """What runs on this pool may be like.
+
+    Attributes:
+      num_records: How many records will vote: public under replace-one neighbours, a public guess elsewhere.
+      known: What is known of the task.
+      num_samples: Of the pool.
+    """
+
+    pool: Samples
+    encoder: Any
+    manner: Manner
+    lens: Lens
+    known: Known
+    wishes: Sequence[Wish]
+    num_records: int
+    num_samples: int
+    labels_per_record: int
+    queries: QuerySettings
+    decoder: DecoderSettings
+    student: StudentSettings
+    seed: int
+    sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
+    simulated: dict[tuple[tuple[Protocol[Any], ...], int], Outcome] = field(default_factory=dict)
+
+    def outcomes(self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None) -> list[Outcome]:
+        """What a run under these protocols comes to, in each of the tasks, or in those at some places."""
+        sketch, tasks = self._sketch(protocols[0].ballot.num_queries)
+        design = Design(
+            protocols=protocols,
+            schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
+            encoder=None,
+            queries=self.queries,
+            decoder=self.decoder,
+            student=self.student,
+            num_records=self.num_records,
+            seed=self.seed,
+        )
+        return [simulate(sketch, task, design, self.num_records, self.seed + place) for place, task in enumerate(tasks)]
+
+    def sample(self) -> NDArray[np.float32]:
+        """Some of the pool's vectors, in few dimensions."""
+        return self._sketch(1)[0].pool
+
+    def queries_with_one_sample(self, num_queries: int) -> int:
+        """How many of so many clusters would hold a single pool sample."""
+        vectors = self.lens.pool(self._vectors(self.num_samples))
+        return int((KMeansQueries(num_queries=num_queries, seed=self.seed).ask(vectors).sizes == 1).sum())
+
+    @property
+    def attainable(self) -> list[float]:
+        """How often a student is right that is taught the truth, in each task."""
+        return [task.attainable for task in self._sketch(1)[1]]
+
+    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+        wanted = SAMPLES
+        while wanted < min(self.num_samples, PER_QUERY * num_queries):
+            wanted *= 2
+        count = min(wanted, self.num_samples)
+        if count not in self.sketches:
+            vectors = self._vectors(count)
+            sketch = Sketch(
+                pool=self.lens.pool(vectors), student_view=self.lens.student(vectors), pool_size=self.num_samples
+            )
+            tasks = tasks_like(self.wishes, sketch.pool, sketch.student_view, self.known, self.seed)
+            self.sketches[count] = sketch, tasks
+        return self.sketches[count]
+
+    def _vectors(self, count: int) -> NDArray[np.float32]:
+        return _encoded(self.pool, self.encoder, self.manner, count, self.seed)
+
+
+def look(
+    pool: Samples,
+    *,
+    encoder: Any,
+    num_classes: int,
+    num_records: int,
+    labels: ArrayLike | None = None,
+    class_shares: ArrayLike | None = None,
+    attainable: float | None = None,
+    labels_per_record: int = 1,
+    queries: Any = KMEANS,
+    decoder: Any = AUTO,
+    student: Any = COUNTS,
+    seed: int = 0,
+) -> Outlook:
+    """Look at a public pool.
+
+    Args:
+      pool: As the schema reads it.
+      encoder: As `encoders.encoder_from` takes it; fitted on the pool here.
+      num_records: How many records will vote, or a public guess.
+      labels: (m,) the class, as its place in the list of classes, of pool samples for which it is known; -1 elsewhere.
+      class_shares: (C,) how common the classes are, where that is public.
+      attainable: How often a student is right that is taught true labels, where somebody knows.
+    """
+    whole(num_records=num_records, num_classes=num_classes)
+    if num_classes < 2:
+        raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
+    fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
+    manner = how_encoded(fitted, pool)
+    vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
+    asked = queries_from(queries)
+    if not isinstance(asked, QuerySettings):
+        asked = QuerySettings()  # others may not be able to ask a part of the pool
+    lens = Lens.of(vectors, asked.metric, seed)
+    taught = StudentSettings.given(student)
+    known = Known(num_classes=num_classes, class_shares=_shares(class_shares, num_classes), attainable=attainable)
+    if attainable is not None and not float(known.shares.max()) < attainable <= 1:
+        raise InvalidInput(f"attainable must lie in ({known.shares.max():.3g}, 1], got {attainable!r}")
+    places = _labelled(labels, len(pool), num_classes)
+    if len(places):
+        seen = np.asarray(labels, dtype=np.int64)[places]
+        shown = encode_public(fitted, rows(pool, places), manner=manner)
+        known = replace(known, vectors=lens.student(shown), labels=seen)
+    return Outlook(
+        pool=pool,
+        encoder=fitted,
+        manner=manner,
+        lens=lens,
+        known=known,
+        wishes=plausible(lens.pool(vectors), lens.student(vectors), known, seed),
+        num_records=num_records,
+        num_samples=len(pool),
+        labels_per_record=labels_per_record,
+        # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
+        queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
+        decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
+        student=StudentSettings(taught.model) if _name(taught.model) in FAST else StudentSettings(),
+        seed=seed,
+    )
+
+
+def _name(student: Any) -> Any:
+    return student.get("name") if isinstance(student, dict) else student
+
+
+def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:
+    """The vectors of some of the pool's samples; more of them are the same and others."""
+    order = seeded(seed, "planner", "samples").permutation(len(pool))[:count]
+    vectors = encode_public(encoder, rows(pool, order), manner=manner)
+    return np.asarray(vectors[vectors.any(axis=1)] if vectors.any() else vectors, dtype=np.float32)
+
+
+def _shares(given: ArrayLike | None, num_classes: int) -> NDArray[np.float64] | None:
+    if given is None:
+        return None
+    shares = np.asarray(given, dtype=np.float64)
+    if shares.shape != (num_classes,) or not ((shares > 0).all() and abs(shares.sum() - 1) < 1e-3):
+        raise InvalidInput(f"class_shares must be {num_classes} numbers > 0 that sum to 1, got {given!r}")
+    return np.asarray(shares / shares.sum())
+
+
+def _labelled(labels: ArrayLike | None, num_samples: int, num_classes: int) -> Ints:
+    """The samples whose class is known."""
+    if labels is None:
+        return np.zeros(0, dtype=np.int64)
+    given = np.asarray(labels)
+    if given.shape != (num_samples,) or given.dtype.kind not in "iu" or not (given < num_classes).all():
+        raise InvalidInput(f"labels must be classes < {num_classes}, or -1, of {num_samples} samples")
+    return np.flatnonzero(given >= 0)

@@ -1,0 +1,131 @@
+"""A job before it is run: what its budget buys, and what can be seen to go wrong. Private files are not opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.checkpoint import MANIFEST, RELEASED
+from recordwise.data.samples import Loaded, Samples
+from recordwise.errors import InvalidInput
+from recordwise.job import JobFile
+from recordwise.planner import Checked, Finding, Outlook, Plan, check, plan, predict
+from recordwise.privacy.guarantee import Neighbours
+from recordwise.progress import Progress, Silent
+from recordwise.run_settings import RunSettings
+
+
+def plan_job(
+    job: JobFile,
+    progress: Progress | None = None,
+    *,
+    num_records: int | None = None,
+    num_queries: Sequence[int] | None = None,
+    votes_per_record: Sequence[int] | None = None,
+) -> Plan:
+    """What the job's budget buys on its pool.
+
+    Args:
+      num_records: How many records will vote; the job's `records.expected` when None.
+      num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
+    """
+    public = job.public.read("public")
+    schema, pool = job.read_pool(public)
+    settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
+    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
+    if outlook is None:
+        raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
+    if num_queries is None and isinstance(job.method.num_queries, int):
+        num_queries = (job.method.num_queries,)
+    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+
+
+def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:
+    """Everything that public data shows. Of private files it is only seen whether they exist."""
+    if not job.private.path.exists():
+        raise InvalidInput(f"[private] {job.private.path} does not exist")
+    return check_run(job, job.public.read("public"), num_records=num_records, progress=progress, thorough=True)
+
+
+def check_run(
+    job: JobFile,
+    public: Loaded,
+    *,
+    num_records: int | None,
+    progress: Progress | None = None,
+    thorough: bool = False,
+) -> Checked:
+    """The same for a run that begins.
+
+    Args:
+      num_records: Counts only where it is public.
+      thorough: Also try numbers of queries that the job does not ask for.
+    """
+    schema, pool = job.read_pool(public)
+    settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
+    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
+    asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
+    if outlook is None:
+        found = check(schema, public.samples, None, None)
+        text = "the number of records is not stated, so what the budget buys is not checked: say records.expected"
+        unknown = Finding(stops=False, about="records", text=text)
+        return replace(found, findings=(*found.findings, unknown) if len(job.method.classes) > 1 else found.findings)
+    made = plan(
+        outlook,
+        settings.terms,
+        num_queries=None if asked is None or thorough else [asked],
+        votes_per_record=(job.method.votes_per_record,),
+        compare=False,
+        quick=not thorough,
+        progress=progress,
+    )
+    if thorough and asked is not None and asked not in [one.num_queries for one in made.considered]:
+        votes = job.method.votes_per_record
+        extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
+        made = replace(made, considered=(*made.considered, extra))
+    return check(schema, public.samples, outlook, made, num_queries=asked)
+
+
+def begun_with(folder: Path) -> int | str | None:
+    """The number of queries of a run in this folder that has released something; None where none has."""
+    if not folder.is_dir() or not any(RELEASED.fullmatch(path.name) for path in folder.iterdir()):
+        return None
+    try:
+        found = json.loads((folder / MANIFEST).read_text())["facts"]["num_queries"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # whoever opens the folder will say what is wrong with it
+    return found if isinstance(found, int | str) else None
+
+
+def _outlook(
+    job: JobFile,
+    settings: RunSettings,
+    pool: Samples,
+    public: Loaded,
+    num_records: int | None,
+    progress: Progress,
+) -> Outlook | None:
+    """None where no public number of records is stated, or where there is nothing to tell apart."""
+    hidden = settings.terms.neighbours is not Neighbours.REPLACE
+    records = job.records.expected if hidden or num_records is None else num_records
+    if not records or len(job.method.classes) < 2:
+        return None
+    with progress.step("plan: look at the pool", 1):
+        return settings.outlook(
+            pool,
+            num_records=records,
+            y_public=_single(public.labels),
+            class_shares=job.plan.class_shares,
+            attainable=job.plan.attainable,
+        )
+
+
+def _single(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Labels of the pool, where samples have one each."""
+    return None if labels is None or np.ndim(labels) != 1 else labels

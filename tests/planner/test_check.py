@@ -1,0 +1,140 @@
+"""Each finding, with a pool that has the fault and with one that has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.planner.worlds import blobs
+
+from recordwise.data.schema import Schema
+from recordwise.errors import InvalidInput
+from recordwise.planner import Expected, Plan, Prediction, check, look
+from recordwise.planner.checking import Checked, structure
+from recordwise.randomness import seeded
+
+ROWS = 60
+RNG = seeded(0, "check")
+HEALTHY: dict[str, list[str]] = {
+    "age": [str(20 + int(x)) for x in RNG.integers(60, size=ROWS)],
+    "ward": [str(x) for x in RNG.choice(["north", "south"], ROWS)],
+    "admitted": [f"2024-0{1 + row % 9}-1{row % 9}" for row in range(ROWS)],
+}
+
+
+def about(columns: dict[str, list[str]], schema: Schema | None = None) -> dict[str, str]:
+    """What a check says of each column of a CSV table."""
+    samples = [list(row) for row in zip(*columns.values(), strict=True)]
+    read = Schema.of(samples, columns=list(columns), parse=True) if schema is None else schema
+    return {one.about: one.text for one in check(read, samples, None, None).findings}
+
+
+def test_nothing_is_found_in_a_healthy_table() -> None:
+    assert about(HEALTHY) == {}
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([f"P-{row:05d}" for row in range(ROWS)], "as identifiers do"),
+        ([str(100 + row) for row in range(ROWS)], "as identifiers do"),
+        (
+            [f"{1 + row % 12:02d}/{1 + row % 28:02d}/2024" for row in range(ROWS)],
+            "holds dates but is read as categories",
+        ),
+        ([f"2024{1 + row % 12:02d}{1 + row % 28:02d}" for row in range(ROWS)], "dates written as numbers"),
+        ([f"patient {row} came in with a cough" for row in range(ROWS)], "free text"),
+        ([str(row * 1.5) if row % 10 else "n/a" for row in range(ROWS)], "holds numbers but is read as categories"),
+    ],
+)
+def test_columns_of_the_wrong_kind_are_found(cells: list[str], words: str) -> None:
+    found = about({**HEALTHY, "odd": cells})
+    assert list(found) == ["odd"] and words in found["odd"] and ":" in found["odd"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [((0.0, 1.0), "outside its declared range"), ((0.0, 1e6), "fills"), ((0.0, 120.0), None)],
+)
+def test_ranges_in_another_unit_are_found(declared: tuple[float, float], words: str | None) -> None:
+    columns = {"age": HEALTHY["age"], "ward": HEALTHY["ward"]}
+    schema = Schema(
+        kind="table",
+        columns=(  # type: ignore[arg-type]  # mappings become columns
+            {"name": "age", "range": declared},
+            {"name": "ward", "kind": "category", "categories": ("north", "south")},
+        ),
+    )
+    found = about(columns, schema)
+    assert ("age" in found) == (words is not None)
+    if words:
+        assert words in found["age"]
+
+
+def vectors(pool: Any) -> Schema:
+    return Schema.of(np.asarray(pool))
+
+
+def expecting(student: tuple[float, float, float], *, attainable: float = 0.9, s: int = 8) -> Plan:
+    told = Prediction(
+        num_queries=s,
+        votes_per_record=1,
+        trust="central",
+        mechanism="laplace",
+        label_accuracy=Expected(*student),
+        student_accuracy=Expected(*student),
+        noise_std=1.0,
+        votes_per_query=10.0,
+    )
+    room = Expected(attainable, attainable, attainable)
+    return Plan(recommended=told, considered=(told,), compared=(), attainable=room, commonest=0.25, knowing="all")
+
+
+def found_by(pool: Any, made: Plan, s: int | None = None, **more: Any) -> Checked:
+    view = look(pool, **{"encoder": "scaler", "num_classes": 4, "num_records": 1000, **more})
+    return check(vectors(pool), pool, view, made, num_queries=s)
+
+
+WORLD = blobs(4, 2.0)
+GOOD = expecting((0.85, 0.8, 0.9))
+
+
+def test_nothing_is_found_in_a_healthy_run() -> None:
+    assert found_by(WORLD.pool, GOOD).findings == ()
+    assert found_by(WORLD.pool, GOOD).as_text() == "Nothing found that public data can show."
+
+
+def test_a_budget_that_goes_on_noise_stops_a_run() -> None:
+    noise = found_by(WORLD.pool, expecting((0.26, 0.2, 0.35)))
+    assert [one.about for one in noise.stops] == ["budget"]
+    assert "would go on noise" in noise.as_text() and "4 classes" in noise.as_text()
+    with pytest.raises(InvalidInput, match="Nothing was paid; --anyway"):
+        noise.refuse()
+    little = found_by(WORLD.pool, expecting((0.5, 0.3, 0.7)))
+    assert not little.stops and "the budget is small" in little.as_text()
+    little.refuse()
+
+
+def test_queries_with_one_sample_are_found() -> None:
+    found = found_by(WORLD.pool, GOOD, s=300)
+    assert [one.about for one in found.findings] == ["queries"] and "single pool sample" in found.as_text()
+
+
+def test_a_pool_of_few_different_samples_stops_a_run() -> None:
+    pool = np.repeat(WORLD.pool[:5], 80, axis=0)
+    found = found_by(pool, GOOD, attainable=0.9)
+    assert [one.about for one in found.stops] == ["pool"] and "5 different samples" in found.as_text()
+
+
+def test_a_pool_without_clusters_is_found() -> None:
+    noise = seeded(1, "check").normal(size=(400, 6))
+    assert "no clusters" in found_by(noise, GOOD).as_text()
+    assert structure(WORLD.pool.astype(np.float32), 40) > structure(noise.astype(np.float32), 40) + 0.05
+
+
+def test_labelled_samples_that_do_not_lie_apart_are_found() -> None:
+    labels = seeded(2, "check").integers(4, size=400)
+    found = found_by(WORLD.pool, expecting((0.27, 0.25, 0.3), attainable=0.28), labels=labels)
+    assert "hardly lie apart" in found.as_text()
+    assert "hardly lie apart" not in found_by(WORLD.pool, GOOD, labels=WORLD.pool_labels).as_text()

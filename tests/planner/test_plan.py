@@ -1,0 +1,160 @@
+"""What the planner predicts, against what runs on generated worlds measure."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.planner.worlds import World, blobs
+
+from recordwise.distiller import PrivateDistiller
+from recordwise.errors import InvalidInput
+from recordwise.planner import Outlook, look, plan, predict, recommend_queries, rough_plan
+from recordwise.planner.planning import _candidates, _growing
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.terms import Terms
+
+POINTS = 0.05  # how far a prediction may lie from the mean of three runs
+
+
+def outlook(world: World, labelled: int = 0, **more: Any) -> Outlook:
+    classes = int(world.labels.max()) + 1
+    settings: dict[str, Any] = {"encoder": "scaler", "num_classes": classes, "num_records": len(world.records)}
+    if labelled:
+        settings["labels"] = world.some_labels(labelled)
+    return look(world.pool, **{**settings, **more})
+
+
+def terms(epsilon: str, **more: Any) -> Terms:
+    return Terms(epsilon=Fraction(epsilon), **more)
+
+
+WORLDS = {
+    "easy": blobs(3, 3.0),
+    "overlapping": blobs(5, 0.9, seed=2),
+    "uneven": blobs(2, 1.0, shares=[0.8, 0.2], seed=3),
+}
+
+
+@pytest.mark.parametrize("name", list(WORLDS))
+@pytest.mark.parametrize(("epsilon", "s"), [("0.05", 10), ("1", 30)])
+def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -> None:
+    world = WORLDS[name]
+    right = []
+    for draw in range(3):
+        model = PrivateDistiller(float(epsilon), num_queries=s, encoder="scaler")
+        model.fit(world.records, world.labels, X_public=world.pool, noise=SeededNoise(draw))
+        right.append(model.score(world.test, world.test_labels))
+    told = predict(outlook(world, labelled=150), terms(epsilon), num_queries=s).student_accuracy
+    assert told.low <= told.mean <= told.high
+    assert told.low - POINTS <= np.mean(right) <= told.high + POINTS
+    assert told.mean == pytest.approx(np.mean(right), abs=2 * POINTS)
+
+
+def test_a_plan_is_a_function_of_what_is_public_and_of_the_seed() -> None:
+    told = [predict(outlook(WORLDS["easy"]), terms("0.1"), num_queries=6) for _ in range(2)]
+    assert told[0] == told[1]
+
+
+def test_more_budget_never_predicts_clearly_worse_students() -> None:
+    view = outlook(WORLDS["overlapping"], labelled=100)
+    told = [predict(view, terms(epsilon), num_queries=20) for epsilon in ("0.01", "0.1", "1")]
+    for less, more in pairwise(told):
+        assert more.student_accuracy.mean > less.student_accuracy.mean - 0.02
+    assert told[0].noise_std == pytest.approx(10 * told[1].noise_std, rel=0.01)
+
+
+def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() -> None:
+    world = blobs(4, 1.3, seed=4)
+    found = plan(outlook(world, labelled=150), terms("0.1"), votes_per_record=(1,), compare=False)
+    assert found.recommended in found.considered
+
+    def measured(s: int) -> float:
+        right = []
+        for draw in range(3):
+            model = PrivateDistiller(0.1, num_queries=s, encoder="scaler")
+            model.fit(world.records, world.labels, X_public=world.pool, noise=SeededNoise(draw))
+            right.append(model.score(world.test, world.test_labels))
+        return float(np.mean(right))
+
+    sizes = (4, 16, 40, 80, found.recommended.num_queries)
+    assert measured(found.recommended.num_queries) > max(map(measured, sizes)) - 0.02
+
+
+def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:
+    view = outlook(blobs(2, 1.0, pool=3000), num_records=100_000)
+    assert max(_candidates(view, terms("2"), 1)) == 800  # 400 per class; of 1600 queries many would own one sample
+    assert max(_candidates(view, terms("0.001"), 1)) == 100
+    assert list(islice(_growing(2), 8)) == [2, 4, 8, 20, 40, 100, 200, 400]
+
+
+def test_a_plan_compares_votes_mechanisms_and_trust() -> None:
+    found = plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[6])
+    assert {one.votes_per_record for one in found.considered} == {1, 2}
+    compared = {(one.trust, one.mechanism) for one in found.compared}
+    assert {("central", "permute-and-flip"), ("central", "matching"), ("distributed", "laplace")} <= compared
+    assert {trust for trust, _ in compared} == {"central", "distributed", "local"}  # shuffled counts need a delta
+    text = found.as_text()
+    assert "->" in text and "a wide guess" in text and "local" in text
+    assert found.as_dict()["recommended"]["num_queries"] == 6
+
+
+@pytest.mark.parametrize("trust", ["central", "distributed", "local", "shuffle"])
+def test_every_trust_can_be_planned(trust: str) -> None:
+    told = predict(
+        outlook(WORLDS["easy"], num_records=20_000), terms("4", delta="1e-6", trust=trust, parties=2), num_queries=6
+    )
+    assert 0.3 < told.student_accuracy.mean <= 1
+
+
+def test_matching_is_planned_with_one_query_for_each_class() -> None:
+    found = plan(outlook(WORLDS["easy"]), terms("1", mechanism="matching"), compare=False)
+    assert {one.num_queries for one in found.considered} == {3}
+    settings = {"num_records": 10, "num_classes": 7, "encoder": "scaler"}
+    assert recommend_queries(terms("1", mechanism="matching"), WORLDS["easy"].pool, **settings) == 7  # type: ignore[arg-type]
+
+
+def test_two_rounds_are_planned_as_two_rounds() -> None:
+    view = outlook(WORLDS["easy"])
+    once, twice = (predict(view, terms("1", rounds=rounds), num_queries=6) for rounds in (1, 2))
+    assert twice.noise_std == pytest.approx(2 * once.noise_std, rel=0.01)
+
+
+def test_an_estimator_plans_with_its_own_settings() -> None:
+    world = WORLDS["easy"]
+    model = PrivateDistiller(1.0, encoder="scaler", num_queries=6, classes=["a", "b", "c"])
+    known = ["abc"[one] for one in world.pool_labels[:50]] + [""] * 350
+    found = model.plan(world.pool, num_records=3000, y_public=known, class_shares=[0.4, 0.3, 0.3])
+    assert "50 labelled pool samples" in found.knowing and "declared class shares" in found.knowing
+    assert found.recommended.num_queries == 6 and found.commonest == 0.4
+    with pytest.raises(InvalidInput, match="num_records"):
+        model.plan(world.pool)
+    with pytest.raises(InvalidInput, match="classes"):
+        PrivateDistiller(1.0).plan(world.pool, num_records=10)
+
+
+def test_impossible_requests_are_refused() -> None:
+    world = WORLDS["easy"]
+    view = outlook(world)
+    for sizes in ([0], [401]):
+        with pytest.raises(InvalidInput, match="num_queries"):
+            plan(view, terms("1"), num_queries=sizes)
+    for mistake, rule in (
+        ({"num_classes": 1}, "num_classes must be >= 2"),
+        ({"attainable": 0.2}, "attainable must lie in"),
+        ({"class_shares": [0.5, 0.5]}, "class_shares must be 3 numbers"),
+        ({"labels": [7] * 400}, "labels must be classes < 3"),
+    ):
+        with pytest.raises(InvalidInput, match=rule):
+            outlook(world, **mistake)
+
+
+def test_a_rough_answer_says_that_it_is_rough() -> None:
+    few, many = (rough_plan(terms(e), num_records=20_000, num_classes=10) for e in ("0.01", "1"))
+    assert few.recommended.num_queries < many.recommended.num_queries
+    assert many.as_text().startswith("Rough: no pool") and many.as_dict()["rough"]
+    with pytest.raises(InvalidInput, match="purity"):
+        rough_plan(terms("1"), num_records=100, num_classes=10, purity=0.05)

@@ -1,0 +1,62 @@
+"""Plausible tasks agree with all that is publicly known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.planner.worlds import World, blobs
+
+from recordwise.planner.tasks import LEVELS, Known, Wish, plausible, tasks_like
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return blobs(4, 1.5)
+
+
+def known(world: World, count: int, **more: object) -> Known:
+    return Known(
+        num_classes=4,
+        vectors=world.pool[:count].astype(np.float32),
+        labels=world.pool_labels[:count],
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_a_task_is_as_hard_as_declared_and_has_the_declared_shares(world: World) -> None:
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    told = Known(num_classes=4, class_shares=shares, attainable=0.8)
+    pool = world.pool.astype(np.float32)
+    wishes = plausible(pool, pool, told, 0)
+    assert len(wishes) == LEVELS and {wish.level for wish in wishes} == {0.8}
+    for task in tasks_like(wishes, pool, pool, told, 0):
+        assert task.attainable == pytest.approx(0.8, abs=0.02)
+        assert task.probabilities.mean(axis=0) == pytest.approx(shares, abs=0.04)
+        assert task.probabilities.sum(axis=1) == pytest.approx(np.ones(len(pool)))
+
+
+@pytest.mark.parametrize("apart", [0.6, 1.2, 3.0])
+def test_labelled_samples_tell_how_hard_a_task_is(apart: float) -> None:
+    world = blobs(4, apart, seed=1)
+    truth = LogisticRegression().fit(world.pool, world.pool_labels).score(world.test, world.test_labels)
+    pool = world.pool.astype(np.float32)
+    wishes = plausible(pool, pool, known(world, 250), 0)
+    levels = [wish.level for wish in wishes]
+    assert levels == sorted(levels)
+    assert float(np.mean(levels)) == pytest.approx(truth, abs=0.1)
+
+
+def test_with_nothing_known_tasks_go_from_hard_to_easy(world: World) -> None:
+    pool = world.pool.astype(np.float32)
+    levels = [wish.level for wish in plausible(pool, pool, Known(num_classes=4), 0)]
+    assert levels == sorted(levels) and levels[0] < 0.65 and levels[-1] > 0.98
+
+
+def test_the_same_wish_on_more_samples_is_as_hard(world: World) -> None:
+    told = Known(num_classes=4)
+    wish = [Wish(0, 0.75)]
+    for count in (200, 400):
+        pool = world.pool[:count].astype(np.float32)
+        [task] = tasks_like(wish, pool, pool, told, 0)
+        assert task.attainable == pytest.approx(0.75, abs=0.02)

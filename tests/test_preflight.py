@@ -1,0 +1,100 @@
+"""A job before it is run: what is public decides, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.planner.worlds import blobs
+
+from recordwise.errors import InvalidInput
+from recordwise.job import JobFile, read_job
+from recordwise.preflight import check_job, check_run, plan_job
+from recordwise.progress import Silent
+from recordwise.run import run_job
+
+WORLD = blobs(3, 3.0, pool=200, records=600)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    names = np.array(["flu", "cold", "neither"])
+    known = np.where(np.arange(200) < 60, names[WORLD.pool_labels], "")
+    np.savez(tmp_path / "records.npz", X=WORLD.records, y=names[WORLD.labels])
+    np.savez(tmp_path / "pool.npz", X=WORLD.pool, known=known)
+    return tmp_path
+
+
+def job(folder: Path, privacy: str = "epsilon = 2.0", method: str = "num_queries = 9", more: str = "") -> JobFile:
+    (folder / "job.toml").write_text(
+        f"""
+[private]
+path = "records.npz"
+samples = "X"
+labels = "y"
+[public]
+path = "pool.npz"
+samples = "X"
+labels = "known"
+[privacy]
+{privacy}
+[method]
+classes = ["flu", "cold", "neither"]
+encoder = "scaler"
+{method}
+{more}
+"""
+    )
+    return read_job(folder / "job.toml")
+
+
+def test_a_plan_knows_what_the_job_declares(folder: Path) -> None:
+    declared = "[plan]\nclass_shares = [0.5, 0.3, 0.2]\nattainable = 0.9\n[records]\nexpected = 600"
+    made = plan_job(job(folder, more=declared), num_queries=[9], votes_per_record=[1])
+    for words in ("600 records", "60 labelled pool samples", "declared class shares", "90.0 % attainable"):
+        assert words in made.knowing
+    assert made.commonest == 0.5 and made.attainable.mean == pytest.approx(0.9, abs=0.03)
+    with pytest.raises(InvalidInput, match=r"records\.expected"):
+        plan_job(job(folder))
+
+
+def test_a_check_names_a_better_number_of_queries(folder: Path) -> None:
+    found = check_job(job(folder, method="num_queries = 1"), num_records=600)
+    assert any("queries would be better than 1" in one.text for one in found.findings)
+    healthy = check_job(job(folder), num_records=600)
+    assert not any("would be better" in one.text for one in healthy.findings)
+
+
+def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
+    hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"', more="[records]\nexpected = 500")
+    public = hidden.public.read("public")
+    few, many = (check_run(hidden, public, num_records=count) for count in (1, 100_000))
+    assert few == many and few.plan is not None
+    assert few.plan.recommended.votes_per_query == pytest.approx(500 / 9)
+
+
+def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = job(folder, method="")
+    done = run_job(asked, Silent())
+    size = done.summary.settings["num_queries"]
+    assert isinstance(size, int)
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("checked again")
+
+    monkeypatch.setattr("recordwise.run.check_run", never)
+    again = run_job(asked, Silent())
+    assert again.summary.settings["num_queries"] == size
+    assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
+
+
+def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(folder: Path) -> None:
+    asked = job(folder, privacy="epsilon = 0.0005")
+    with pytest.raises(InvalidInput, match="the budget would go on noise"):
+        run_job(asked, Silent())
+    assert not (folder / "runs").exists()
+    assert run_job(asked, Silent(), go_on=True).summary.guarantee["epsilon"] == 0.0005
