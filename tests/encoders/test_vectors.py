@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 
 from recordwise.encoders import Pca, Scaler
 from recordwise.errors import InvalidInput
+from recordwise.randomness import seeded
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(200, 6)) * [1, 2, 3, 4, 5, 0] + 7
@@ -76,3 +77,11 @@ def test_images_are_flattened_and_what_is_not_finite_is_not_encoded(encoder: Sca
         encoder.fit(np.array([[0.0] * 12, [np.nan] * 12]))
     with pytest.raises(InvalidInput, match="at least one sample"):
         encoder.fit(np.zeros((0, 12)))
+
+
+def test_a_direction_in_which_the_pool_does_not_vary_is_no_component() -> None:
+    rng = seeded(0, "few samples")
+    pool = rng.normal(size=(20, 50)).astype(np.float32)
+    found = Pca(dim=64).fit(pool).transform(rng.normal(size=(200, 50)).astype(np.float32))
+    assert found.shape[1] == 19  # twenty samples span nineteen directions
+    assert Pca(dim=5).fit(np.ones((9, 7), dtype=np.float32)).transform(pool[:3, :7]).shape == (3, 1)

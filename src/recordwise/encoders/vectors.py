@@ -19,6 +19,7 @@ from recordwise.randomness import seeded
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
 REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
+_NO_VARIATION = 1e-9  # of the largest variance: rounding of float32
 _CHUNK = 256  # samples at a time: what is multiplied stays in the cache
 
 
@@ -80,7 +81,7 @@ class Pca(Projection):
     NaN.
 
     Args:
-      dim: How many components; fewer where the pool has fewer samples or dimensions.
+      dim: How many components; fewer where the pool varies in fewer directions.
       whiten: Scale every component to unit variance.
       seed: Of the approximate solver, used beyond 2,000 dimensions.
     """
@@ -97,10 +98,12 @@ class Pca(Projection):
         start = int(seeded(self.seed, "pca").integers(2**31))
         pca = _fitted(PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start), vectors)
         self.mean_ = pca.mean_.astype(np.float64)
-        components = pca.components_.T.astype(np.float64)
+        variance = pca.explained_variance_.astype(np.float64)
+        # A direction in which the pool does not vary says nothing, and would be all that counts once it is scaled.
+        varies = max(1, int((variance > _NO_VARIATION * variance[0]).sum()))
+        components = pca.components_[:varies].T.astype(np.float64)
         if self.whiten:
-            deviation = np.sqrt(pca.explained_variance_.astype(np.float64))
-            components /= np.maximum(deviation, np.finfo(vectors.dtype).eps)
+            components /= np.maximum(np.sqrt(variance[:varies]), np.finfo(vectors.dtype).eps)
         farthest = float(np.abs(vectors - self.mean_).max())
         self.projection_ = ExactLinear.of(components, limit=REACH * farthest)
         return self

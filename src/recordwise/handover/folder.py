@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from pathlib import Path
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, MissingExtra
-from recordwise.formats import content_of
+from recordwise.formats import content_of, csv_file
 from recordwise.handover.card import USE, model_card
 from recordwise.handover.onnx_graph import onnx_model
 from recordwise.published import load, save
@@ -36,7 +35,7 @@ def hand_over(run: Path, to: Path) -> list[Path]:
     contents["README.md"] = model_card(summary, onnx=graph is not None).encode()
     if graph is not None:
         contents |= {"model.onnx": graph, "use.py": USE.encode()}
-    parquet = _parquet(contents["labels.csv"])
+    parquet = _parquet(run / "labels.csv")
     if parquet is not None:
         contents["labels.parquet"] = parquet
     for name, content in contents.items():
@@ -52,15 +51,15 @@ def _read(path: Path) -> bytes:
         raise InvalidInput(f"{path.parent} holds no finished run: {fault}") from fault
 
 
-def _parquet(table: bytes) -> bytes | None:
+def _parquet(table: Path) -> bytes | None:
     """The labels as Parquet; None where pyarrow is not installed."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         return None
-    rows = list(csv.reader(io.StringIO(table.decode())))
-    columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True)) if len(rows) > 1 else {}
+    header, rows = csv_file(table)
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else {}
     numbers = {"sample": int, "confidence": float}
     typed = {name: [numbers.get(name, str)(cell) for cell in cells] for name, cells in columns.items()}
     file = io.BytesIO()
