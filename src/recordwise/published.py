@@ -81,15 +81,15 @@ def save(model: Any, folder: str | Path) -> Path:
       Where it lies.
     """
     one: Published = model if isinstance(model, Published) else model.published()
-    told = stored.to_bytes({"format": FORMAT, **vars(one)}, foreign=True)
-    kept = stored.from_bytes(told, foreign=True)["student"]
+    content = stored.to_bytes({"format": FORMAT, **vars(one)}, foreign=True)
+    kept = stored.from_bytes(content, foreign=True)["student"]
     if isinstance(kept, stored.Absent) and kept.weights is None:
         raise InvalidInput(
             f"student {kept.kind} cannot be written down as data: pip install 'recordwise[skops]', or teach another"
         )
     make_folder(folder)
     path = Path(folder) / FILE
-    write_whole(path, told)
+    write_whole(path, content)
     return path
 
 
@@ -103,12 +103,12 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
     """
     path = Path(folder) / FILE
     try:
-        told = stored.from_bytes(content_of(path), foreign=True, trusted=trusted)
-        if not (isinstance(told, dict) and told.pop("format", None) == FORMAT):
+        parts = stored.from_bytes(content_of(path), foreign=True, trusted=trusted)
+        if not (isinstance(parts, dict) and parts.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
-        told["encoder"] = _brought(told["encoder"], encoder)
-        told["student"] = _taught(told["student"], student, len(told["classes_"]))
-        return Published(**told)
+        parts["encoder"] = _brought(parts["encoder"], encoder)
+        parts["student"] = _taught(parts["student"], student, len(parts["classes_"]))
+        return Published(**parts)
     except OSError as fault:
         raise InvalidInput(f"a student could not be read from {str(path)!r}: {fault.strerror}") from fault
     except (MissingExtra, _NotBrought):

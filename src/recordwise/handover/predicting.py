@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from recordwise.data.files import read
+from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind
 from recordwise.errors import InvalidInput
 from recordwise.published import Published
-
-TABLES = (".csv", ".parquet")
 
 
 def predict_file(model: Published, path: Path, *, probabilities: bool = False) -> str:
@@ -23,7 +21,7 @@ def predict_file(model: Published, path: Path, *, probabilities: bool = False) -
     """
     schema = model.schema
     size = (schema.shape[0], schema.shape[1]) if schema.kind == Kind.IMAGES else None
-    names = list(schema.names) if schema.names and path.suffix.lower() in TABLES else None
+    names = list(schema.names) if schema.names and is_table(path) else None
     chances = model.predict_proba(read(path, samples=names, image_size=size).samples)
     classes = [str(name) for name in np.asarray(model.classes_).tolist()]
     if chances.ndim != 2 or chances.shape[1] != len(classes):
