@@ -97,6 +97,26 @@ def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<html" in (tmp_path / "digits.html").read_text() and (tmp_path / "page.html").exists()
 
 
+def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("recordwise.encoders.spec.installed", lambda: None)  # whatever lies on this machine
+    follow(DOCS / "own-data.md", tmp_path, monkeypatch)
+    printed = capsys.readouterr().out
+    ready, job, note, plan, ran, handed, answers = (block["body"] for block in blocks(DOCS / "own-data.md", "text"))
+    assert (tmp_path / "patients.toml").read_text() == job
+    assert ready in printed and note in printed
+    assert plan.splitlines()[0] in printed and plan.splitlines()[3] in printed  # predictions differ by the CPU
+    assert {line.partition(":")[0] for line in ran.splitlines()} <= {
+        line.partition(":")[0] for line in printed.splitlines()
+    }
+    assert handed.split() == [f"given/{name}" for name in re.findall(r"^given/(.+)$", printed, re.MULTILINE)]
+    assert answers.splitlines()[0] in printed
+    for name, size in (("street", 150), ("forum", 200), ("pool", 220)):
+        assert len((tmp_path / f"{name}.csv").read_text().splitlines()) == size + 1
+
+
 def test_the_example_of_the_readme_runs_and_prints_what_is_printed_below_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -69,7 +69,7 @@ class Draft:
             "",
             "[method]",
             *self._classes(),
-            f'encoder = "auto"  # here: {chosen(pool.samples)}',
+            f'encoder = "auto"  # here: {chosen(schema.pool(pool.samples))}',
             'num_queries = "auto"  # planned on the pool; `recordwise plan` shows how',
             "",
             "[account]",

@@ -102,15 +102,14 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
       trusted: Types beyond those that skops trusts, which it may build. Their code runs.
     """
     path = Path(folder) / FILE
+    content = content_of(path)
     try:
-        parts = stored.from_bytes(content_of(path), foreign=True, trusted=trusted)
+        parts = stored.from_bytes(content, foreign=True, trusted=trusted)
         if not (isinstance(parts, dict) and parts.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
         parts["encoder"] = _brought(parts["encoder"], encoder)
         parts["student"] = _taught(parts["student"], student, len(parts["classes_"]))
         return Published(**parts)
-    except OSError as fault:
-        raise InvalidInput(f"a student could not be read from {str(path)!r}: {fault.strerror}") from fault
     except (MissingExtra, _NotBrought):
         raise
     except (InvalidInput, LookupError, TypeError, AttributeError) as fault:
