@@ -293,6 +293,9 @@ def test_the_layout_in_the_readme_is_the_tree() -> None:
     layout = blocks(ROOT / "README.md", "")[-1]["body"]
     for name in re.findall(r"\b(\w+/|\w+\.py)\s", layout.split("docs/")[0].split("\n", 1)[1]):
         assert (ROOT / "src" / "recordwise" / name).exists(), name
+    for path in (ROOT / "src" / "recordwise").iterdir():
+        if not path.name.startswith(("_", ".", "py.")):
+            assert f"{path.name}{'/' * path.is_dir()}" in layout, path.name
 
 
 def test_the_job_file_page_lists_every_key_with_its_default() -> None:
