@@ -95,7 +95,7 @@ class Pca(Projection):
         vectors = flat("pool", pool)
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(seeded(self.seed, "pca").integers(2**31))
-        # m samples span m - 1 directions. In one more they vary by rounding, which would be all that counts once scaled.
+        # m samples span m - 1 directions; in one more they vary by rounding, which would be all that counts if scaled.
         dim = max(1, min(self.dim, len(vectors) - 1, vectors.shape[1]))
         pca = _fitted(PCA(dim, svd_solver=solver, random_state=start), vectors)
         self.mean_ = pca.mean_.astype(np.float64)
