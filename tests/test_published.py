@@ -175,7 +175,7 @@ def test_without_skops_a_classifier_of_the_user_s_own_is_refused(
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(InvalidInput, match="student LogisticRegression cannot be written down as data"):
         save(one, tmp_path)
-    with pytest.raises(InvalidInput, match=r"student\.npz could not be read: No such file"):
+    with pytest.raises(InvalidInput, match="a student could not be read from"):
         load(tmp_path)
 
 

@@ -102,7 +102,10 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
       trusted: Types beyond those that skops trusts, which it may build. Their code runs.
     """
     path = Path(folder) / FILE
-    content = content_of(path)
+    try:
+        content = content_of(path)
+    except InvalidInput as fault:
+        raise InvalidInput(f"a student could not be read from {str(folder)!r}: {fault}") from fault
     try:
         parts = stored.from_bytes(content, foreign=True, trusted=trusted)
         if not (isinstance(parts, dict) and parts.pop("format", None) == FORMAT):

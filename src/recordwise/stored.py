@@ -29,7 +29,7 @@ from recordwise.hashing import fingerprint
 
 MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
 PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
-TREE = "tree"  # the array that is JSON
+DESCRIPTION = "description"  # the array that is JSON
 
 ENCODERS = frozenset(
     {
@@ -103,7 +103,7 @@ def to_bytes(value: Any, classes: Collection[str] = MODELS, *, foreign: bool = F
     tree = json.dumps({"value": _as_json(value, arrays, classes, foreign)})
     named = {f"array-{number}": array for number, array in enumerate(arrays)}
     file = io.BytesIO()
-    np.savez_compressed(file, **{TREE: np.frombuffer(tree.encode(), dtype=np.uint8)}, **named)  # type: ignore[arg-type]
+    np.savez_compressed(file, **{DESCRIPTION: np.frombuffer(tree.encode(), dtype=np.uint8)}, **named)  # type: ignore[arg-type]
     return file.getvalue()
 
 
@@ -141,7 +141,7 @@ def unpacked(
     try:
         with Archive(content, what="it", most=most, members=entries) as file:
             arrays = dict(file)
-        tree = json_from(arrays.pop(TREE).tobytes())["value"]
+        tree = json_from(arrays.pop(DESCRIPTION).tobytes())["value"]
         if any(array.dtype.kind not in PLAIN for array in arrays.values()):
             raise InvalidInput("it must hold arrays of plain numbers or text, this does not")
         return tree, arrays
