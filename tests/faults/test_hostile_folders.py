@@ -79,7 +79,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(finished: Path, tmp_path: Path) -> Path:
+def home(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy, with an owner of its own: who charges one copy of a ledger notices that another is older."""
+    shutil.copytree(os.environ["RECORDWISE_KEYS"], tmp_path / "owner")
+    monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / "owner"))
     return Path(shutil.copytree(finished, tmp_path / "home"))
 
 
