@@ -101,6 +101,7 @@ def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pyarrow")
+    pytest.importorskip("onnx")
     monkeypatch.setattr("recordwise.encoders.spec.installed", lambda: None)  # whatever lies on this machine
     follow(DOCS / "own-data.md", tmp_path, monkeypatch)
     printed = capsys.readouterr().out
