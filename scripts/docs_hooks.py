@@ -229,8 +229,8 @@ def _source(rows: list[Row], common: Row) -> list[str]:
     seeds = {len(row["seeds"]) for row in rows if isinstance(row.get("seeds"), list)}
     told = [f"mean ± standard deviation of {' or '.join(map(str, sorted(seeds)))} runs"] if seeds - {1} else []
     told = told or (["one run"] if seeds else [])
-    source = {key: rows[0].get(key, common.get(key)) for key in SOURCE}
-    return told + [f"{key}: {_plain(value)}" for key, value in source.items() if value]
+    source = {key: dict.fromkeys(_plain(row.get(key, common.get(key))) for row in rows) for key in SOURCE}
+    return told + [f"{key}: {' or '.join(filter(None, values))}" for key, values in source.items() if any(values)]
 
 
 def _small(told: list[str]) -> str:

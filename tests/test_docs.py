@@ -97,6 +97,27 @@ def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<html" in (tmp_path / "digits.html").read_text() and (tmp_path / "page.html").exists()
 
 
+def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("onnx")
+    monkeypatch.setattr("recordwise.encoders.spec.installed", lambda: None)  # whatever lies on this machine
+    follow(DOCS / "own-data.md", tmp_path, monkeypatch)
+    printed = capsys.readouterr().out
+    ready, job, note, plan, ran, handed, answers = (block["body"] for block in blocks(DOCS / "own-data.md", "text"))
+    assert (tmp_path / "patients.toml").read_text() == job
+    assert ready in printed and note in printed
+    assert plan.splitlines()[0] in printed and plan.splitlines()[3] in printed  # predictions differ by the CPU
+    assert {line.partition(":")[0] for line in ran.splitlines()} <= {
+        line.partition(":")[0] for line in printed.splitlines()
+    }
+    assert handed.split() == [f"given/{name}" for name in re.findall(r"^given/(.+)$", printed, re.MULTILINE)]
+    assert answers.splitlines()[0] in printed
+    for name, size in (("street", 150), ("forum", 200), ("pool", 220)):
+        assert len((tmp_path / f"{name}.csv").read_text().splitlines()) == size + 1
+
+
 def test_the_example_of_the_readme_runs_and_prints_what_is_printed_below_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -273,6 +294,9 @@ def test_the_layout_in_the_readme_is_the_tree() -> None:
     layout = blocks(ROOT / "README.md", "")[-1]["body"]
     for name in re.findall(r"\b(\w+/|\w+\.py)\s", layout.split("docs/")[0].split("\n", 1)[1]):
         assert (ROOT / "src" / "recordwise" / name).exists(), name
+    for path in (ROOT / "src" / "recordwise").iterdir():
+        if not path.name.startswith(("_", ".", "py.")):
+            assert f"{path.name}{'/' * path.is_dir()}" in layout, path.name
 
 
 def test_the_job_file_page_lists_every_key_with_its_default() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from torch import nn
 
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder
 from recordwise.hashing import fingerprint
+from recordwise.queries.spec import QuerySettings
+from recordwise.students import TorchStudent
+from recordwise.students.spec import StudentSettings
 
 RNG = np.random.default_rng(0)
 VECTORS = RNG.normal(size=(30, 4)).astype(np.float32)
@@ -58,6 +62,15 @@ def test_parameters_and_weights_count() -> None:
     before = fingerprint(TorchEncoder(module))
     nn.init.zeros_(module.weight)
     assert fingerprint(TorchEncoder(module)) != before
+
+
+def test_settings_have_a_fingerprint_though_they_hold_a_function() -> None:
+    def settings(**changes: int) -> StudentSettings:
+        return StudentSettings(model=TorchStudent(lambda: nn.Linear(2, 2), **changes))
+
+    assert fingerprint(settings()) == fingerprint(settings())
+    others = [settings(epochs=3), replace(settings(), input="samples"), QuerySettings(), vars(settings())]
+    assert len({fingerprint(value) for value in [settings(), *others]}) == 5
 
 
 def test_values_that_print_alike_differ() -> None:

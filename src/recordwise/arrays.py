@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+Singles = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Floats = Singles | Doubles
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 

@@ -56,7 +56,7 @@ class Checkpoint:
         """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
         folder = Path(folder)
         manifest = folder / MANIFEST
-        told = json_from(json.dumps(facts, sort_keys=True).encode())
+        known = json_from(json.dumps(facts, sort_keys=True).encode())
         if folder.exists() and not folder.is_dir():
             raise InvalidInput(f"the run folder must be a folder, got {str(folder)!r}")
         if folder.exists() and not manifest.exists() and (others := _not_ours(folder, ())):
@@ -66,14 +66,14 @@ class Checkpoint:
         held = hold(folder)
         sweep(folder)
         if not manifest.exists():
-            return cls._begin(folder, told, held)
+            return cls._begin(folder, known, held)
         begun = _read_manifest(manifest)
-        for name in sorted(begun["facts"].keys() | told.keys()):
-            before, now = begun["facts"].get(name), told.get(name)
+        for name in sorted(begun["facts"].keys() | known.keys()):
+            before, now = begun["facts"].get(name), known.get(name)
             if before != now:
                 if not _not_ours(folder, (MANIFEST, *UNBOUND)):
                     _remove(folder)
-                    return cls._begin(folder, told, held)
+                    return cls._begin(folder, known, held)
                 raise ChangedInput(
                     f"{name} was {shown(before)} when the run in {str(folder)!r} began and is {shown(now)} now; "
                     "undo the change, or start a new run in another folder"
@@ -229,12 +229,12 @@ def _read_note(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        told = json_from(_content(path))
+        content = json_from(_content(path))
     except (ValueError, RecursionError) as fault:
         raise _damaged(path) from fault
-    if not isinstance(told, dict):
+    if not isinstance(content, dict):
         raise _damaged(path)
-    return told
+    return content
 
 
 def _content(path: Path) -> bytes:

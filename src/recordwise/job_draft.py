@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.data.files import read
+from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
 from recordwise.planner.checking import check
 
-TABLES = (".csv", ".parquet")
 MOST_CLASSES = 1000  # more is no list of classes but a column of something else
 
 
@@ -70,7 +69,7 @@ class Draft:
             "",
             "[method]",
             *self._classes(),
-            f'encoder = "auto"  # here: {chosen(pool.samples)}',
+            f'encoder = "auto"  # here: {chosen(schema.pool(pool.samples))}',
             'num_queries = "auto"  # planned on the pool; `recordwise plan` shows how',
             "",
             "[account]",
@@ -94,7 +93,7 @@ class Draft:
 
     def _samples(self) -> tuple[list[str] | None, list[str]]:
         """The pool's columns to use, where some are not for use, and the reasons as comments."""
-        if self.public.suffix.lower() not in TABLES:
+        if not is_table(self.public):
             return None, []
         pool = read(self.public)
         held = set(read(self.private, labels=self.labels).columns)

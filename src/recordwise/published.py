@@ -81,15 +81,15 @@ def save(model: Any, folder: str | Path) -> Path:
       Where it lies.
     """
     one: Published = model if isinstance(model, Published) else model.published()
-    told = stored.to_bytes({"format": FORMAT, **vars(one)}, foreign=True)
-    kept = stored.from_bytes(told, foreign=True)["student"]
+    content = stored.to_bytes({"format": FORMAT, **vars(one)}, foreign=True)
+    kept = stored.from_bytes(content, foreign=True)["student"]
     if isinstance(kept, stored.Absent) and kept.weights is None:
         raise InvalidInput(
             f"student {kept.kind} cannot be written down as data: pip install 'recordwise[skops]', or teach another"
         )
     make_folder(folder)
     path = Path(folder) / FILE
-    write_whole(path, told)
+    write_whole(path, content)
     return path
 
 
@@ -107,12 +107,12 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
     except InvalidInput as fault:
         raise InvalidInput(f"a student could not be read from {str(folder)!r}: {fault}") from fault
     try:
-        told = stored.from_bytes(content, foreign=True, trusted=trusted)
-        if not (isinstance(told, dict) and told.pop("format", None) == FORMAT):
+        parts = stored.from_bytes(content, foreign=True, trusted=trusted)
+        if not (isinstance(parts, dict) and parts.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
-        told["encoder"] = _brought(told["encoder"], encoder)
-        told["student"] = _taught(told["student"], student, len(told["classes_"]))
-        return Published(**told)
+        parts["encoder"] = _brought(parts["encoder"], encoder)
+        parts["student"] = _taught(parts["student"], student, len(parts["classes_"]))
+        return Published(**parts)
     except (MissingExtra, _NotBrought):
         raise
     except (InvalidInput, LookupError, TypeError, AttributeError) as fault:

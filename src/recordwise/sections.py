@@ -7,13 +7,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from recordwise.data.files import read
+from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
 from recordwise.formats import toml_file
-
-TABLES = (".csv", ".parquet")
 
 
 class Section(BaseModel):
@@ -39,7 +37,7 @@ class Source(Section):
         """
         samples, size = self.samples, self.image_size
         try:
-            if schema is not None and schema.names and self.path.suffix.lower() in TABLES:
+            if schema is not None and schema.names and is_table(self.path):
                 samples = self._columns(schema.names)
             if schema is not None and schema.kind == Kind.IMAGES and size is None:
                 size = schema.shape[0], schema.shape[1]

@@ -29,7 +29,7 @@ from recordwise.hashing import fingerprint
 
 MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
 PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
-TOLD = "description"  # the array that is JSON
+DESCRIPTION = "description"  # the array that is JSON
 
 ENCODERS = frozenset(
     {
@@ -100,10 +100,10 @@ def to_bytes(value: Any, classes: Collection[str] = MODELS, *, foreign: bool = F
       foreign: Whether what is not made of them is kept by skops or left out, instead of refused.
     """
     arrays: list[NDArray[Any]] = []
-    told = json.dumps({"value": _told(value, arrays, classes, foreign)})
+    tree = json.dumps({"value": _as_json(value, arrays, classes, foreign)})
     named = {f"array-{number}": array for number, array in enumerate(arrays)}
     file = io.BytesIO()
-    np.savez_compressed(file, **{TOLD: np.frombuffer(told.encode(), dtype=np.uint8)}, **named)  # type: ignore[arg-type]
+    np.savez_compressed(file, **{DESCRIPTION: np.frombuffer(tree.encode(), dtype=np.uint8)}, **named)  # type: ignore[arg-type]
     return file.getvalue()
 
 
@@ -125,9 +125,9 @@ def from_bytes(
       most: Bytes that it may have when it is unpacked.
       entries: Parts that its archive may have.
     """
-    told, arrays = unpacked(content, most=most, entries=entries)
+    tree, arrays = unpacked(content, most=most, entries=entries)
     try:
-        return _Reader(arrays, classes, trusted).built(told, MOST_DEPTH, foreign)
+        return _Reader(arrays, classes, trusted).built(tree, MOST_DEPTH, foreign)
     except (InvalidInput, MissingExtra):
         raise
     except Exception as error:  # whatever a class of the list makes of values it did not expect
@@ -141,10 +141,10 @@ def unpacked(
     try:
         with Archive(content, what="it", most=most, members=entries) as file:
             arrays = dict(file)
-        told = json_from(arrays.pop(TOLD).tobytes())["value"]
+        tree = json_from(arrays.pop(DESCRIPTION).tobytes())["value"]
         if any(array.dtype.kind not in PLAIN for array in arrays.values()):
             raise InvalidInput("it must hold arrays of plain numbers or text, this does not")
-        return told, arrays
+        return tree, arrays
     except (InvalidInput, LookupError, TypeError) as error:
         said = str(error)
         rule = (
@@ -155,20 +155,20 @@ def unpacked(
         raise InvalidInput(rule) from error
 
 
-def names_in(told: Any, classes: Collection[str], depth: int = MOST_DEPTH) -> list[str]:
+def names_in(tree: Any, classes: Collection[str], depth: int = MOST_DEPTH) -> list[str]:
     """The classes in what an archive tells, outer ones first; only those of the list, so that they can be printed."""
     names: list[str] = []
-    if isinstance(told, dict) and depth:
-        if told.get("class") in classes:
-            names.append(told["class"])
-        told = list(told.values())
-    if isinstance(told, list) and depth:
-        for item in told:
+    if isinstance(tree, dict) and depth:
+        if tree.get("class") in classes:
+            names.append(tree["class"])
+        tree = list(tree.values())
+    if isinstance(tree, list) and depth:
+        for item in tree:
             names += names_in(item, classes, depth - 1)
     return names
 
 
-def _told(value: Any, arrays: list[NDArray[Any]], classes: Collection[str], foreign: bool) -> Any:
+def _as_json(value: Any, arrays: list[NDArray[Any]], classes: Collection[str], foreign: bool) -> Any:
     """A value as JSON; arrays are put aside."""
 
     def aside(array: NDArray[Any]) -> str:
@@ -176,7 +176,7 @@ def _told(value: Any, arrays: list[NDArray[Any]], classes: Collection[str], fore
         return f"array-{len(arrays) - 1}"
 
     def inner(item: Any) -> Any:
-        return _told(item, arrays, classes, foreign)
+        return _as_json(item, arrays, classes, foreign)
 
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -204,7 +204,7 @@ def _told(value: Any, arrays: list[NDArray[Any]], classes: Collection[str], fore
         if name not in classes:
             raise NotPlain(f"must be made of {', '.join(sorted(classes))}, got {name}")
         state = value.state() if hasattr(value, "state") else vars(value)
-        return {"class": name, "state": {key: _told(item, arrays, classes, False) for key, item in state.items()}}
+        return {"class": name, "state": {key: _as_json(item, arrays, classes, False) for key, item in state.items()}}
     except NotPlain:
         if not foreign:
             raise
@@ -223,14 +223,14 @@ class _Reader:
     classes: Collection[str]
     trusted: Collection[str]
 
-    def built(self, told: Any, depth: int, foreign: bool) -> Any:
-        if not isinstance(told, dict):
-            if isinstance(told, list):
-                raise InvalidInput(f"must be made of known parts, got {shown(told)}")
-            return told
+    def built(self, tree: Any, depth: int, foreign: bool) -> Any:
+        if not isinstance(tree, dict):
+            if isinstance(tree, list):
+                raise InvalidInput(f"must be made of known parts, got {shown(tree)}")
+            return tree
         if not depth:
             raise InvalidInput(f"must be nested at most {MOST_DEPTH} deep, this is deeper")
-        match told:
+        match tree:
             case {"scalar": bool() | int() | float() | {"float": str()} as item, "dtype": dtype} if (
                 np.dtype(dtype).kind in "fiub"
             ):
@@ -257,14 +257,14 @@ class _Reader:
                 return Absent(kind, digest, self.built(weights, depth - 1, False))
             case {"skops": str() as name} if foreign:
                 return _from_skops(self.arrays[name].tobytes(), self.trusted)
-        raise InvalidInput(f"must be made of known parts, got {shown(told)}")
+        raise InvalidInput(f"must be made of known parts, got {shown(tree)}")
 
-    def _object(self, name: str, told: dict[str, Any], depth: int) -> Any:
-        if any(key in told and told[key] != value for key, value in FIXED.items()):
+    def _object(self, name: str, tree: dict[str, Any], depth: int) -> Any:
+        if any(key in tree and tree[key] != value for key, value in FIXED.items()):
             raise InvalidInput(f"must read words by the usual pattern, this {name} does not")
         module, _, known = name.rpartition(".")
         kind = getattr(importlib.import_module(module), known)
-        state = {key: self.built(item, depth - 1, False) for key, item in told.items()}
+        state = {key: self.built(item, depth - 1, False) for key, item in tree.items()}
         if hasattr(kind, "from_state"):
             return kind.from_state(state)
         if any(callable(getattr(kind, key, None)) for key in state):

@@ -79,7 +79,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(finished: Path, tmp_path: Path) -> Path:
+def home(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy, with an owner of its own: who charges one copy of a ledger notices that another is older."""
+    shutil.copytree(os.environ["RECORDWISE_KEYS"], tmp_path / "owner")
+    monkeypatch.setenv("RECORDWISE_KEYS", str(tmp_path / "owner"))
     return Path(shutil.copytree(finished, tmp_path / "home"))
 
 
@@ -107,11 +110,11 @@ def bombs(place: Path) -> dict[str, bytes]:
     joblib.dump(Bomb(place), dumped)
     array, archive, npz, told = io.BytesIO(), io.BytesIO(), io.BytesIO(), io.BytesIO()
     np.save(array, np.array([Bomb(place)], dtype=object), allow_pickle=True)
-    np.savez(npz, told=np.array([Bomb(place)], dtype=object))
+    np.savez(npz, description=np.array([Bomb(place)], dtype=object))
     plain = {"value": {"array": "array-0"}}
     np.savez(
         told,
-        told=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8),
+        description=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8),
         **{"array-0": np.array([Bomb(place)], dtype=object)},  # type: ignore[arg-type]
     )
     with zipfile.ZipFile(archive, "w") as file:
@@ -143,7 +146,7 @@ def test_a_pickle_planted_in_every_file_runs_nothing(home: Path, tmp_path: Path,
 
 def told(value: Any, **arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez(file, told=np.frombuffer(json.dumps({"value": value}).encode(), dtype=np.uint8), **arrays)
+    np.savez(file, description=np.frombuffer(json.dumps({"value": value}).encode(), dtype=np.uint8), **arrays)
     return file.getvalue()
 
 

@@ -73,7 +73,16 @@ def arrays(folder: Path, count: int) -> tuple[str, list[str]]:
     return ".npz", ["--labels", "y"]
 
 
-@pytest.mark.parametrize("write", [csv_with_dates_and_ids, photographs, text_lines, parquet_of_embeddings, arrays])
+CLASSES: dict[Write, list[str]] = {  # of the samples in turn
+    csv_with_dates_and_ids: ["well", "ill"],
+    photographs: ["fence", "shelf"],
+    text_lines: ["money", "music"],
+    parquet_of_embeddings: ["0", "1", "2"],
+    arrays: ["0", "1"],
+}
+
+
+@pytest.mark.parametrize("write", CLASSES)
 def test_from_a_users_files_to_predictions_in_six_commands(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,11 +101,10 @@ def test_from_a_users_files_to_predictions_in_six_commands(
         assert done.exit_code == 0, f"{command}: {done.output} {done.exception}"
     with (tmp_path / "answers.csv").open() as file:
         answers = list(csv.DictReader(file))
-    kinds = {one["label"] for one in answers}
-    expected = [kind for _, kind in zip(answers, sorted(kinds) * 100, strict=False)]
     assert len(answers) == (10 if write is photographs else 30)
-    right = np.mean([answer["label"] == kind for answer, kind in zip(answers, expected, strict=True)])
-    assert max(right, 1 - right) > 0.9 or len(kinds) == 3
+    names = CLASSES[write]
+    right = np.mean([answer["label"] == names[row % len(names)] for row, answer in enumerate(answers)])
+    assert right > 0.75  # all but always 1; one class for all samples gives 0.5
     assert not [path for path in (tmp_path / "given").iterdir() if path.suffix in (".pkl", ".joblib")]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.audit.cells import choice_log_probabilities, crowd, divided, rivals, table
 from recordwise.audit.messages import bucket_log_density, parts
 from recordwise.audit.neighbours import Pair
@@ -32,7 +33,6 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.randomness import seeded
 
-Floats = NDArray[np.float64]
 KEYS = 2000  # hash functions tried: a mechanism must be private for every single one
 FINENESS = 2000  # steps of the grid per epsilon: losses are rounded down to it, so that the bound stays below the truth
 MOST_BINS = 1 << 22
@@ -159,7 +159,7 @@ def _(protocol: ShuffleSingle, pair: Pair, parties: int | None) -> Exact:
     return (max(found), f"how many of {senders:,} messages speak for either record") if found else None
 
 
-def epsilon_below(cells: list[tuple[Floats, Floats]], delta: float) -> float:
+def epsilon_below(cells: list[tuple[Doubles, Doubles]], delta: float) -> float:
     """The epsilon at `delta` of independent parts, outcome i having probability p[i] or q[i]; from below.
 
     Losses are rounded down to a grid, which only makes the two laws look closer.
@@ -203,7 +203,7 @@ def epsilon_below(cells: list[tuple[Floats, Floats]], delta: float) -> float:
     return low
 
 
-def _convolve(one: Floats, other: Floats) -> Floats:
+def _convolve(one: Doubles, other: Doubles) -> Doubles:
     from scipy.signal import fftconvolve
 
     return np.maximum(fftconvolve(one, other), 0.0) if min(len(one), len(other)) > 1 else np.convolve(one, other)
@@ -225,7 +225,7 @@ def _pure_cells(law: Any, change: NDArray[np.int64]) -> float:
     return float(np.abs(change).sum() * np.abs(np.diff(log_law)).max())
 
 
-def _two_counts(noise_epsilon: float, flood: Flood) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def _two_counts(noise_epsilon: float, flood: Flood) -> tuple[tuple[Doubles, Doubles], tuple[Doubles, Doubles]]:
     """The laws of a cell's positive and negative messages when nobody votes for it and when one record does.
 
     The pair (a, b) without a vote has probability (1-q)²·q^|a-b|·F(min(a, b)) (see `privacy.flood`), and with one
@@ -241,7 +241,7 @@ def _two_counts(noise_epsilon: float, flood: Flood) -> tuple[tuple[Floats, Float
     return (p, r), (r, p)
 
 
-def flood_log_sums(noise_epsilon: float, flood: Flood) -> Floats:
+def flood_log_sums(noise_epsilon: float, flood: Flood) -> Doubles:
     """log F(b) for b = 0, 1, ..., F(b) = sum over z <= b of e^(-2·noise_epsilon·(b-z))·P(flood = z)."""
     law = NegativeBinomial(flood.shape, flood.scale)
     last = math.ceil(law.mean + 40 * law.std + 40 / noise_epsilon) + 10
@@ -249,7 +249,7 @@ def flood_log_sums(noise_epsilon: float, flood: Flood) -> Floats:
     with np.errstate(divide="ignore"):
         log_h = np.log(law.pmf(at))
     tilt = 2 * noise_epsilon * at
-    log_f: Floats = np.logaddexp.accumulate(log_h + tilt) - tilt
+    log_f: Doubles = np.logaddexp.accumulate(log_h + tilt) - tilt
     return log_f
 
 

@@ -11,6 +11,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.audit.neighbours import Record
 from recordwise.errors import InvalidInput
 from recordwise.protocols.local.bits import BitMechanism
@@ -21,27 +22,26 @@ from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.local.separation import Separation
 from recordwise.protocols.local.subset_selection import SubsetSelection
 
-Floats = NDArray[np.float64]
 Part = tuple[Channel, tuple[int, ...]]  # a channel, and the points that a record sends through it
 
 
 @singledispatch
-def log_density(mechanism: LocalMechanism, bodies: NDArray[np.uint8], record: Record) -> Floats:
+def log_density(mechanism: LocalMechanism, bodies: NDArray[np.uint8], record: Record) -> Doubles:
     """(n,) the logarithm of each message's probability, up to a term that is the same for every record."""
     raise InvalidInput(f"no density is known for the messages of {type(mechanism).__name__}")
 
 
 @log_density.register
-def _(mechanism: BitMechanism, bodies: NDArray[np.uint8], record: Record) -> Floats:
+def _(mechanism: BitMechanism, bodies: NDArray[np.uint8], record: Record) -> Doubles:
     """Independent bits."""
     hit, miss = float(mechanism.indicator.hit), float(mechanism.indicator.miss)
     bits = bits_of(bodies, sorted(record.cells(mechanism.ballot)))
-    evidence: Floats = np.where(bits, math.log(hit / miss), math.log((1 - hit) / (1 - miss))).sum(axis=1)
+    evidence: Doubles = np.where(bits, math.log(hit / miss), math.log((1 - hit) / (1 - miss))).sum(axis=1)
     return evidence
 
 
 @log_density.register
-def _(mechanism: SubsetSelection, bodies: NDArray[np.uint8], record: Record) -> Floats:
+def _(mechanism: SubsetSelection, bodies: NDArray[np.uint8], record: Record) -> Doubles:
     """Sets with the record's cell are alike, and so are those without."""
     hit, share = float(mechanism.indicator.hit), mechanism.subset_size / mechanism.num_bits
     (cell,) = record.cells(mechanism.ballot) or {mechanism.ballot.num_cells}
@@ -49,7 +49,7 @@ def _(mechanism: SubsetSelection, bodies: NDArray[np.uint8], record: Record) -> 
 
 
 @log_density.register
-def _(mechanism: Collision | Separation | Concatenation, bodies: NDArray[np.uint8], record: Record) -> Floats:
+def _(mechanism: Collision | Separation | Concatenation, bodies: NDArray[np.uint8], record: Record) -> Doubles:
     total, start = np.zeros(len(bodies)), 0
     for channel, points in parts(mechanism, record):
         keys, buckets = channel.unpack(bodies[:, start : start + channel.message_size])
@@ -73,7 +73,7 @@ def parts(mechanism: LocalMechanism, record: Record) -> list[Part]:
 
 def bucket_log_density(
     channel: Channel, points: tuple[int, ...], keys: NDArray[np.int64], buckets: NDArray[np.int64]
-) -> Floats:
+) -> Doubles:
     """(n, m) log-probability of the buckets (n, m) given the keys; -inf where no probability is left over."""
     if not points:
         return np.full(buckets.shape, -math.log(channel.buckets))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.audit.cells import choice_log_probabilities, crowd, divided, table, voters
 from recordwise.audit.exact import flood_log_sums
 from recordwise.audit.messages import log_density
@@ -30,7 +31,6 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
-Floats = NDArray[np.float64]
 ROWS = 1 << 18  # records, and
 CELLS = 1 << 18  # cells, and
 MESSAGES = 1 << 21  # messages that one run may hold
@@ -59,7 +59,7 @@ def relied_on(protocol: DistributedLaplace, parties: int | None) -> int:
 @singledispatch
 def scores(
     protocol: Protocol[Any], side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """(trials, kinds) scores of independent views of one of the pair's data sets.
 
     For a protocol that nothing is known about: the released tally, read where the two records voted.
@@ -76,7 +76,7 @@ def scores(
 @scores.register
 def _(
     protocol: LocalMechanism, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """One client with `trials` such records: every record's message is a view."""
     step = max(1, min(ROWS, MESSAGES * 8 // protocol.ballot.num_cells))
     parts = []
@@ -87,7 +87,7 @@ def _(
 
 
 @scores.register
-def _(protocol: Questions, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Floats:
+def _(protocol: Questions, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
     """Every record is asked whether its cell is the first one's: its answers, all that it gives, are a view.
 
     A second question must be refused; where it is answered, both answers count.
@@ -103,7 +103,7 @@ def _(protocol: Questions, side: Record | None, pair: Pair, trials: int, parties
     return evidence[:, None]
 
 
-def _message_scores(local: LocalMechanism, bodies: NDArray[np.uint8], pair: Pair) -> Floats:
+def _message_scores(local: LocalMechanism, bodies: NDArray[np.uint8], pair: Pair) -> Doubles:
     before, after = (log_density(local, bodies, side or NOTHING) for side in pair.sides())
     return _difference(before, after)[:, None]
 
@@ -111,7 +111,7 @@ def _message_scores(local: LocalMechanism, bodies: NDArray[np.uint8], pair: Pair
 @scores.register
 def _(
     protocol: ShuffleSingle, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """A batch is a view: its likelihood ratio, all other senders being alike, and that of its first message.
 
     A batch has, up to a factor, the probability of the sum over its messages m of p(m) / p(m of the others).
@@ -143,7 +143,7 @@ def _(
 @scores.register(CentralLaplace)
 @scores.register(CentralGaussian)
 @scores.register(DistributedLaplace)
-def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Floats:
+def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
     """Every block of a release is a view: its likelihood ratio, and how often two cells seem to carry equal noise."""
     shared = protocol.trust is Trust.DISTRIBUTED
     left = relied_on(protocol, parties) if shared else 0
@@ -166,7 +166,7 @@ def _(protocol: Any, side: Record | None, pair: Pair, trials: int, parties: int 
 @scores.register
 def _(
     protocol: CentralPermuteAndFlip, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """Every block of queries is a view: which classes were chosen, two of them being level or nearly so."""
     ballot, scale = protocol.ballot, float(protocol.scale)
     others = crowd(ballot, scale)
@@ -185,7 +185,7 @@ def _(
 @scores.register
 def _(
     protocol: CentralMatching, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """Every release is a view: how many votes the record is worth to the matching that was chosen, or its rival."""
     ballot, queries = protocol.ballot, np.arange(protocol.ballot.num_queries)
     change = table(ballot, pair.before) - table(ballot, pair.after)
@@ -198,7 +198,7 @@ def _(
 @scores.register
 def _(
     protocol: ShuffleMulti, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise
-) -> Floats:
+) -> Doubles:
     """Every block of a shuffled batch is a view: the numbers of positive and negative messages in its cells.
 
     Scores: the likelihood ratio of both numbers, and that of their difference alone.
@@ -255,22 +255,22 @@ def _data(ballot: Ballot, side: Record | None) -> Votes:
     return as_votes(ballot, [] if side is None else [side])
 
 
-def _difference(one: Floats, other: Floats) -> Floats:
+def _difference(one: Doubles, other: Doubles) -> Doubles:
     """Of logarithms, of which either may be that of zero."""
     return np.maximum(one, -FAR) - np.maximum(other, -FAR)
 
 
-def _coincidences(residues: Floats) -> Floats:
+def _coincidences(residues: Doubles) -> Doubles:
     """(n,) how many pairs of cells beside each other, in a row or in a column, have the same residue."""
     along = (np.diff(residues, axis=2) == 0).sum(axis=(1, 2))
     down = (np.diff(residues, axis=1) == 0).sum(axis=(1, 2))
-    found: Floats = (along + down).astype(np.float64)
+    found: Doubles = (along + down).astype(np.float64)
     return found
 
 
 def _log_two_counts(
-    positive: NDArray[np.int64], negative: NDArray[np.int64], log_f: Floats, noise_epsilon: float
-) -> Floats:
+    positive: NDArray[np.int64], negative: NDArray[np.int64], log_f: Doubles, noise_epsilon: float
+) -> Doubles:
     """The logarithm of what `exact._two_counts` says about one cell, up to a constant."""
     least = np.minimum(positive, negative)
     inside = log_f[np.clip(least, 0, len(log_f) - 1)]

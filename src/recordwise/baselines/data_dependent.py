@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
+from recordwise.arrays import Doubles
 from recordwise.errors import OutOfRegime
 from recordwise.privacy.noise import Noise
-
-Floats = NDArray[np.float64]
 
 LEAST_SIGMA = 8.0  # from here on discrete Gaussian tails are bounded by normal ones, one step nearer
 CELLS = 32  # per vote moved: how finely sensitivities are bounded
@@ -35,7 +34,7 @@ SMOOTH_NOISE = 4.0  # sigma² of the smooth noise, per order: it costs about a q
 CONFIDENCE = 0.95  # with which the published figure is an upper bound
 
 
-def log_q(votes: NDArray[np.int64], sigma: float, *, lattice: bool = True) -> Floats:
+def log_q(votes: NDArray[np.int64], sigma: float, *, lattice: bool = True) -> Doubles:
     """(s,) log of a bound on the probability that a query's answer is not its largest count (PATE 2018, Prop. 7).
 
     Args:
@@ -50,7 +49,7 @@ def log_q(votes: NDArray[np.int64], sigma: float, *, lattice: bool = True) -> Fl
     return np.asarray(np.minimum(bound, math.log(1 - 1 / votes.shape[1])), dtype=np.float64)
 
 
-def noisy_max_rdp(log_q: Floats, sigma: float, order: float) -> Floats:
+def noisy_max_rdp(log_q: Doubles, sigma: float, order: float) -> Doubles:
     """The Rényi divergence of a Gaussian noisy maximum, given a bound q on its failure (PATE 2018, Theorem 6).
 
     Never more than order/σ², the worst case.
@@ -71,14 +70,14 @@ def noisy_max_rdp(log_q: Floats, sigma: float, order: float) -> Floats:
     return np.where(np.isneginf(log_q), 0.0, np.maximum(bound, 0.0))
 
 
-def threshold_rdp(largest: Floats, needed: float, sigma: float, order: float) -> Floats:
+def threshold_rdp(largest: Doubles, needed: float, sigma: float, order: float) -> Doubles:
     """The same for whether the largest count, with noise, reaches `needed`: a moved vote changes it by one, not two."""
     ahead = log_ndtr((np.asarray(largest) - needed) / sigma)
     behind = log_ndtr((needed - np.asarray(largest)) / sigma)
     return noisy_max_rdp(np.minimum(np.minimum(ahead, behind), math.log(0.5)), math.sqrt(2) * sigma, order)
 
 
-def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Floats:
+def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Doubles:
     """(s,) the same bound for Laplace noise: a class g behind wins with (2 + g)/4·e^-g, g in units of the scale.
 
     Discrete noise is bounded by the tail one step nearer, as above.
@@ -89,7 +88,7 @@ def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Floats:
     return np.asarray(np.minimum(bound, math.log(1 - 1 / votes.shape[1])), dtype=np.float64)
 
 
-def pure_rdp(log_q: Floats, epsilon: float, order: float) -> Floats:
+def pure_rdp(log_q: Doubles, epsilon: float, order: float) -> Doubles:
     """The Rényi divergence of an epsilon-DP choice, given a bound q on its failure (PATE 2017, Theorem 3)."""
     log_q = np.asarray(log_q, dtype=np.float64)
     q = np.exp(log_q)
@@ -115,7 +114,7 @@ class History:
     """
 
     rdp: float
-    changes: Floats
+    changes: Doubles
     worst: float
 
     def smooth(self, beta: float) -> float:
@@ -150,7 +149,7 @@ def noisy_max_history(
     return History(rdp, changes, worst)
 
 
-def max_changes(found: Floats, num_classes: int, sigma: float, order: float, teachers: int) -> Floats:
+def max_changes(found: Doubles, num_classes: int, sigma: float, order: float, teachers: int) -> Doubles:
     """(D,) Σ over queries of a bound on |change of `noisy_max_rdp`| by one moved vote, at votes d = 0 … D-1 moves away.
 
     The bound falls in x, so within a cell [u, u + h] one move up changes it by at most its value at u - step less that
@@ -163,13 +162,13 @@ def max_changes(found: Floats, num_classes: int, sigma: float, order: float, tea
     low, high = -2 * step, float(places.max(initial=0.0)) + 2 * step
     # Beyond these ends the bound is constant on the left, and on the right it changes less than at the right end.
     places_of_edges = np.arange(math.floor(low / h), math.ceil((high + (teachers + 1) * step) / h) + 1)
-    edges: Floats = places_of_edges.astype(np.float64) * h
+    edges: Doubles = places_of_edges.astype(np.float64) * h
 
-    def rdp(x: Floats) -> Floats:
+    def rdp(x: Doubles) -> Doubles:
         q = np.minimum(log_ndtr(-x) + math.log(wrong), math.log(1 - 1 / num_classes))
         return noisy_max_rdp(q, sigma, order)
 
-    drop: Floats = np.subtract(rdp(np.subtract(edges[:-1], step)), rdp(edges[1:]))
+    drop: Doubles = np.subtract(rdp(np.subtract(edges[:-1], step)), rdp(edges[1:]))
     at = np.clip(np.floor((places - edges[0]) / h).astype(np.int64), 0, len(drop) - 1)
     reach = np.zeros(len(found))
     changes = np.empty(teachers + 1)
@@ -185,7 +184,7 @@ def max_changes(found: Floats, num_classes: int, sigma: float, order: float, tea
     return changes
 
 
-def threshold_changes(largest: NDArray[np.int64], needed: float, sigma: float, order: float, distances: int) -> Floats:
+def threshold_changes(largest: NDArray[np.int64], needed: float, sigma: float, order: float, distances: int) -> Doubles:
     """(D,) the same for screening, which depends on the largest count alone: it moves by one at a time."""
     lowest = int(largest.min(initial=0)) - distances - 1
     counts = np.arange(lowest, int(largest.max(initial=0)) + distances + 2)

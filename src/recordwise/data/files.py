@@ -17,6 +17,12 @@ from recordwise.errors import InvalidInput
 from recordwise.formats import Archive, array_file, lines_of, understood
 
 Names = str | Sequence[str]
+TABLES = (".csv", ".parquet")
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is one of those whose columns have names."""
+    return path.suffix.lower() in TABLES
 
 
 def read(

@@ -12,14 +12,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.data.samples import Samples
 from recordwise.encoders.exact import ExactLinear
 from recordwise.encoders.vectors import REACH, Projection, flat
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.nearest.kmeans import kmeans
 from recordwise.nearest.poll import Metric
-
-Doubles = NDArray[np.float64]
 
 FEWEST = 20  # pool samples per cluster; a smaller pool gets fewer clusters
 

@@ -29,12 +29,12 @@ def json_from(content: bytes, what: str = "JSON", *, most: int = MOST_JSON) -> A
     if _depth(content) > MOST_DEPTH:
         raise InvalidInput(f"{what} must be nested at most {MOST_DEPTH} deep, it is deeper")
     try:
-        told = json.loads(content.decode(), parse_constant=_finite, parse_float=_finite, parse_int=_short)
+        value = json.loads(content.decode(), parse_constant=_finite, parse_float=_finite, parse_int=_short)
         if HALF_A_PAIR.search(content):
-            json.dumps(told, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text, though JSON can spell it
     except (ValueError, RecursionError) as fault:
         raise InvalidInput(f"{what} must be JSON: {first_line(fault)}") from fault
-    return told
+    return value
 
 
 def json_file(path: str | Path, *, most: int = MOST_JSON) -> Any:
@@ -48,11 +48,11 @@ def toml_file(path: str | Path) -> dict[str, Any]:
     if LONG_KEY.search(text):  # the parser's work grows with the square of a key's length
         raise InvalidInput(f"{path} must have keys of at most {MOST_DEPTH} parts, one has more")
     try:
-        told = tomllib.loads(text)
+        value = tomllib.loads(text)
     except (ValueError, RecursionError) as fault:
         raise InvalidInput(f"{path} is not TOML: {first_line(fault)}") from fault
-    _check_values(told, str(path))
-    return told
+    _check_values(value, str(path))
+    return value
 
 
 def _depth(content: bytes) -> int:
@@ -86,9 +86,9 @@ def _bounded(digits: str) -> str:
     return digits
 
 
-def _check_values(told: Any, what: str) -> None:
+def _check_values(document: Any, what: str) -> None:
     """Refuse what the format can spell and nobody can use: a number of too many digits, a character that is none."""
-    level = [told]
+    level = [document]
     for _ in range(MOST_DEPTH):
         for value in level:
             if isinstance(value, int) and not -WHOLE <= value < WHOLE:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from recordwise.data.files import read
+from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind
 from recordwise.errors import InvalidInput
 from recordwise.published import Published
-
-TABLES = (".csv", ".parquet")
 
 
 def predict_file(model: Published, path: Path, *, probabilities: bool = False) -> str:
@@ -23,15 +21,15 @@ def predict_file(model: Published, path: Path, *, probabilities: bool = False) -
     """
     schema = model.schema
     size = (schema.shape[0], schema.shape[1]) if schema.kind == Kind.IMAGES else None
-    names = list(schema.names) if schema.names and path.suffix.lower() in TABLES else None
-    chances = model.predict_proba(read(path, samples=names, image_size=size).samples)
+    names = list(schema.names) if schema.names and is_table(path) else None
+    answers = model.predict_proba(read(path, samples=names, image_size=size).samples)
     classes = [str(name) for name in np.asarray(model.classes_).tolist()]
-    if chances.ndim != 2 or chances.shape[1] != len(classes):
-        raise InvalidInput(f"the student must answer with {len(classes)} probabilities, got shape {chances.shape}")
+    if answers.ndim != 2 or answers.shape[1] != len(classes):
+        raise InvalidInput(f"the student must answer with {len(classes)} probabilities, got shape {answers.shape}")
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["sample", "label", "confidence", *(classes if probabilities else [])])
-    for row, chance in enumerate(chances):
-        every = [f"{one:.6g}" for one in chance] if probabilities else []
-        table.writerow([row, classes[int(chance.argmax())], f"{chance.max():.4f}", *every])
+    for row, answer in enumerate(answers):
+        every = [f"{one:.6g}" for one in answer] if probabilities else []
+        table.writerow([row, classes[int(answer.argmax())], f"{answer.max():.4f}", *every])
     return lines.getvalue()

@@ -11,14 +11,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from recordwise.arrays import Doubles
 from recordwise.privacy.noise.laplace import DiscreteLaplace
 from recordwise.privacy.noise.law import Law
 from recordwise.privacy.noise.polya import PolyaDifference
 
-Floats = NDArray[np.float64]
 WHOLE = 1 / 12  # the variance of rounding to a whole number: no count varies less
 SMALLEST_SCALE = 0.02  # noise below it cannot hide a vote, and would only cost digits
 
@@ -35,7 +34,7 @@ class CellLaw:
     scale: float | None
     variance: float
 
-    def log_likelihood(self, residual: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
+    def log_likelihood(self, residual: Doubles, variance: Doubles) -> tuple[Doubles, Doubles, Doubles]:
         """Log-density of cells that are off by `residual`, where the count itself has this variance.
 
         Returns:

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.errors import InvalidInput
 from recordwise.labels.bounds import chance_of_the_best, chance_of_the_matching
 from recordwise.labels.facts import Facts
@@ -24,7 +25,6 @@ from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
 
 Real = TypeVar("Real", bound=np.floating)
 
-Floats = NDArray[np.float64]
 PURITIES = 9
 LEARNING_STEPS = 20
 BETWEEN_EQUALS = 1e-9  # of labels that are exactly as likely, as under Laplace noise they can be, the larger cell's
@@ -172,7 +172,7 @@ def _(matched: Matched, facts: Facts) -> Evidence:
     return _of_choices(matched, facts, right, right - np.maximum(lead, BETWEEN_EQUALS), purities, records)
 
 
-def _leads(choices: Choices, facts: Facts) -> tuple[Floats | None, Floats, Floats]:
+def _leads(choices: Choices, facts: Facts) -> tuple[Doubles | None, Doubles, Doubles]:
     """(s,) the queries' records, (R,) purities tried, and (s, R) the lead of a query's class with each, in scales."""
     num_classes, shares, scale = choices.ballot.num_classes, facts.query_shares, float(choices.scale)
     if facts.num_records is not None:
@@ -187,7 +187,7 @@ def _leads(choices: Choices, facts: Facts) -> tuple[Floats | None, Floats, Float
 
 
 def _of_choices(
-    choices: Choices, facts: Facts, right: Floats, wrong: Floats, purities: Floats, records: Floats | None
+    choices: Choices, facts: Facts, right: Doubles, wrong: Doubles, purities: Doubles, records: Doubles | None
 ) -> Evidence:
     """Evidence from (s, R) log-likelihoods of what was chosen: if it is the query's label, and if another one is."""
     num_classes, shares = choices.ballot.num_classes, facts.query_shares

@@ -365,13 +365,13 @@ def _kept_by(terms: Terms, trust: Trust, mechanism: str) -> Terms | None:
 
 def _knowing(outlook: Outlook) -> str:
     known = outlook.known
-    told = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
+    parts = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
     if known.class_shares is not None:
-        told.append("declared class shares")
+        parts.append("declared class shares")
     if known.labels is not None:
-        told.append(f"{len(known.labels)} labelled pool samples")
+        parts.append(f"{len(known.labels)} labelled pool samples")
     if known.attainable is not None:
-        told.append(f"{100 * known.attainable:.1f} % attainable with true labels, as declared")
+        parts.append(f"{100 * known.attainable:.1f} % attainable with true labels, as declared")
     if known.labels is None and known.attainable is None:
-        told.append("a wide guess of how hard the task is")
-    return ", ".join(told)
+        parts.append("a wide guess of how hard the task is")
+    return ", ".join(parts)

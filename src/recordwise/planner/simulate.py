@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import NOBODY
+from recordwise.arrays import NOBODY, Singles
 from recordwise.design import Design
 from recordwise.encoders.vectors import Scaler
 from recordwise.labels import ABSTAIN, neighbour_graph
@@ -28,8 +28,6 @@ from recordwise.randomness import seeded
 from recordwise.students import class_probabilities
 
 DIM = 96  # directions that are kept of the vectors
-
-Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,17 +20,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints, Singles
 from recordwise.labels.purity import softmax
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.kmeans import kmeans
 from recordwise.randomness import seeded
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 # Of what lies between naming the commonest class and being always right: five equal chances, where nothing is known.
 GUESS = (0.45, 0.75, 0.88, 0.95, 0.99)

@@ -120,8 +120,8 @@ class Owner:
         if not (self.folder / SEEN / account).exists():
             return None
         try:
-            told = json_file(self.folder / SEEN / account)
-            return Seen(account, str(told["place"]), Head(int(told["count"]), str(told["head"])))
+            seen = json_file(self.folder / SEEN / account)
+            return Seen(account, str(seen["place"]), Head(int(seen["count"]), str(seen["head"])))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerFault(f"{str(self.folder / SEEN / account)!r} is damaged: {error}") from error
 
@@ -145,8 +145,8 @@ class Owner:
         with self._alone():
             before = self.seen(account)
             if anew or before is None or before.head.count < head.count or before.place != place:
-                told = {"place": place, "count": head.count, "head": head.digest}
-                self._keep(self.folder / SEEN / account, json.dumps(told))
+                seen = {"place": place, "count": head.count, "head": head.digest}
+                self._keep(self.folder / SEEN / account, json.dumps(seen))
             if self.seen_at(place) is None:
                 self._keep(self._pointer(place), account)
 

@@ -10,16 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from recordwise.arrays import Bools, Ints
+from recordwise.arrays import Bools, Doubles, Ints, Singles
 from recordwise.labels.purity import softmax
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 FOLDS = 4
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from recordwise.arrays import Bools, Floats, Ints
+from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
@@ -38,8 +38,6 @@ from recordwise.students.choice import FOLDS, choose
 from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
 from recordwise.students.table import CountTable, mean_over, tilted
 
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
 FEW = 3  # queries per class, below which none can be spared for a fold

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from recordwise.arrays import Doubles, Singles
 from recordwise.labels.purity import softmax
 from recordwise.students.table import CountTable, loss, tilted
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
 FLOOR = 1e-4  # the least of it, in units of the vectors' own variance

@@ -16,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints, Singles
 from recordwise.labels.likelihood import WHOLE, CellLaw
 from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
 PSEUDO = 0.01  # pseudo-records of the decoder's opinion, as a share of a query's records

@@ -226,9 +226,9 @@ def _restore(holder: Stateful | Tensor | torch.Generator, kept: Any) -> None:
 
 def _leaves(settings: Any, within: str = "") -> dict[str, str]:
     """Every setting as text, those of a view inside as "view.crop"."""
-    told: dict[str, str] = {}
+    leaves: dict[str, str] = {}
     for field in fields(settings):
         value = getattr(settings, field.name)
         name = f"{within}{field.name}"
-        told |= _leaves(value, f"{name}.") if is_dataclass(value) else {name: repr(value)}
-    return told
+        leaves |= _leaves(value, f"{name}.") if is_dataclass(value) else {name: repr(value)}
+    return leaves

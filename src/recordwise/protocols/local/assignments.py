@@ -11,11 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recordwise.arrays import Bools, Ints
-
-Floats = NDArray[np.float64]
+from recordwise.arrays import Bools, Doubles, Ints
 
 CHAINS = 64
 CANDIDATES = 8  # sets drawn for each that is asked about
@@ -41,10 +38,10 @@ class Answered:
     yes: Ints
     asked: Ints
     gap: float
-    sizes: Floats
+    sizes: Doubles
 
     @classmethod
-    def nothing(cls, gap: float, sizes: Floats) -> Answered:
+    def nothing(cls, gap: float, sizes: Doubles) -> Answered:
         none = np.zeros(0, dtype=np.int64)
         return cls(np.zeros((0, len(sizes), len(sizes)), dtype=np.bool_), none, none, gap, sizes)
 
@@ -57,7 +54,7 @@ class Answered:
             asked=np.concatenate([self.asked, asked]),
         )
 
-    def log_likelihood(self, lean: Floats) -> Floats:
+    def log_likelihood(self, lean: Doubles) -> Doubles:
         """(...) of all answers, if records' cells lean to the sets by (..., d): share inside less share outside."""
         tilt = min(self.gap, SUREST) * lean
         yes, no = self.yes.astype(np.float64), (self.asked - self.yes).astype(np.float64)
@@ -77,7 +74,7 @@ class Walk:
 
     assignments: Ints
     shares: Ints
-    probabilities: Floats
+    probabilities: Doubles
     share: float
 
     @property
@@ -107,7 +104,7 @@ def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator
     assignments, shares = start.assignments.copy(), start.shares.copy()
     own = by_cell[np.arange(num_classes), assignments].sum(axis=1)  # (CHAINS, d) how the queries' own cells lean
 
-    def likelihood(own: Floats, share: Floats) -> Floats:
+    def likelihood(own: Doubles, share: Doubles) -> Doubles:
         return answered.log_likelihood(everywhere + share[..., None] * (own - everywhere))
 
     now = likelihood(own, SHARES[shares])
@@ -132,7 +129,7 @@ def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator
     return Walk(assignments, shares, counts / (len(met) * CHAINS), float(np.mean(met)))
 
 
-def next_sets(assignments: Ints, sizes: Floats, count: int, worth: float, rng: np.random.Generator) -> Bools:
+def next_sets(assignments: Ints, sizes: Doubles, count: int, worth: float, rng: np.random.Generator) -> Bools:
     """(count, C, C) sets whose share of yes the sampled assignments disagree about most, one after the other.
 
     A set is a sign for every cell. The assignments' shares of yes vary by the quadratic form of their covariance: signs
@@ -159,13 +156,13 @@ def next_sets(assignments: Ints, sizes: Floats, count: int, worth: float, rng: n
     return np.array(sets).reshape(count, num_classes, num_classes)
 
 
-def _left(doubt: Floats, answer: Floats, worth: float) -> Floats:
+def _left(doubt: Doubles, answer: Doubles, worth: float) -> Doubles:
     """A sample with the covariance that stays when `answer`, a sum of its columns, is known with that precision."""
     square = float(answer @ answer)
     shrunk = 1 - (1 + worth * square / len(doubt)) ** -0.5
     return np.asarray(doubt - np.outer(answer, answer @ doubt) * (shrunk / max(square, 1e-100)))
 
 
-def _signs(values: Floats, otherwise: Floats) -> Floats:
+def _signs(values: Doubles, otherwise: Doubles) -> Doubles:
     """Those of the values, or others where a value is zero but for rounding."""
     return np.where(np.abs(values) < 1e-12, otherwise, np.where(values > 0, 1.0, -1.0))
