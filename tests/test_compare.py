@@ -138,6 +138,8 @@ def test_a_method_that_refuses_is_a_row_that_says_why(tmp_path: Path) -> None:
         ('[compare]\nmethods = ["magic"]', "", "method must be one of"),
         ('[compare]\nmethods = [{name = "gnmax", techers = 3}]', "", "no setting 'techers'"),
         ('[compare]\nmethods = [{name = "recordwise", rounds = 3}]', "", "takes its settings from"),
+        ('[compare]\nmethods = [{name = "knn", epsilon = 90.0}]', "", "epsilon is one for all"),
+        ('[compare]\nmethods = [{name = "knn", account = {}}]', "", "account is one for all"),
         ("", "[records]\nlabels_per_record = 2", "one label per record"),
     ],
 )

@@ -39,6 +39,8 @@ from recordwise.run import read_test
 
 OURS = "recordwise"
 FOLDER, PAGE, TABLE = "compare", "compare.html", "compare.json"
+# One for all methods: what a comparison costs, who pays for it, and what it is about.
+SHARED = ("epsilon", "neighbours", "classes", "encoder", "records", "account", "random_state")
 SPLIT = (0.4, 0.4)  # of a labelled public set: pool, and what plays the records; the rest is the test set
 
 
@@ -125,6 +127,8 @@ def compare_job(
     for spec, epsilon in every:  # a mistake in any is refused before the first is paid for
         if spec.get("name") != OURS:
             rival(spec, epsilon=epsilon)
+            for setting in spec.keys() & set(SHARED):
+                raise InvalidInput(f"{setting} is one for all methods of a comparison, {spec['name']!r} has its own")
         elif len(spec) > 1:
             raise InvalidInput("recordwise takes its settings from [method] and [privacy], not from [compare]")
     cost = price(job, public_only=public_only)
