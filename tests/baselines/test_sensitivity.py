@@ -80,6 +80,23 @@ def test_a_record_changes_one_teacher(seed: int, at: int) -> None:
     assert votes(vectors, labels).sum(axis=1).tolist() == [6] * 5
 
 
+def test_a_teacher_is_taught_apart_from_others_to_the_last_bit() -> None:
+    """Here a vector depends on its company as a product of floats does, but so much that it shows."""
+    vectors, labels = records(0, 60)
+
+    def votes(x: np.ndarray) -> np.ndarray:
+        def scale(some: np.ndarray) -> np.ndarray:
+            return some.astype(np.float64) - (some.sum(axis=0) if len(some) else 0)
+
+        held = Private(vectors=x, labels=labels, count=60)
+        return teacher_votes(held, vectors[:5], scale, teachers=6, num_classes=CLASSES, noise=SeededNoise(0))  # type: ignore[arg-type]
+
+    for at in range(60):
+        other = vectors.copy()
+        other[at] = (90, -90)
+        assert moved(votes(vectors), votes(other)).max() <= 2
+
+
 def test_shards_cut_by_place_would_change_every_teacher() -> None:
     """The twin: cut into runs of five, a record that goes moves all that follow."""
 
