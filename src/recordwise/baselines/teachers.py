@@ -30,7 +30,7 @@ def teacher_votes(
     votes = np.zeros((len(queries), num_classes), dtype=np.int64)
     for teacher in range(teachers):
         mine = shard == teacher
-        # Scaled apart from the others: in one product of floats, a record could change the last bits of other teachers'.
+        # Scaled apart from the others': in one product of floats, a record could change the last bits of other rows.
         vectors = scale(private.vectors[mine])
         votes[np.arange(len(queries)), _taught(vectors, private.labels[mine], asked, num_classes)] += 1
     return votes
