@@ -113,7 +113,7 @@ def measured(chances: Floats, truth: Ints) -> dict[str, float]:
     return {key: round(value, 4) for key, value in found.items()}
 
 
-def measure(name: str, bed: Bed, epsilon: float) -> Row:
+def measure(name: str, bed: Bed, epsilon: float, command: str) -> Row:
     (pool, records, test), (pool_labels, record_labels, truth) = bed.vectors, bed.labels
     true = teach(student_from("linear", seed=0), pool, np.eye(bed.num_classes)[pool_labels])
     best = measured(class_probabilities(true, test, bed.num_classes), truth)
@@ -167,7 +167,7 @@ def measure(name: str, bed: Bed, epsilon: float) -> Row:
         **{f"nonprivate_{key}": value for key, value in best.items() if key != "accuracy"},
         versions=versions("numpy", "scipy", "scikit-learn"),
         hardware=hardware(),
-        command="python -m experiments.unseen FOLDER",
+        command=command,
     )
 
 
@@ -180,7 +180,7 @@ def main() -> None:
         bed = bed_of(name, given.folder)
         rows = [row for row in _earlier() if row["data"] != name]
         for epsilon in EPSILONS:
-            rows.append(measure(name, bed, epsilon))
+            rows.append(measure(name, bed, epsilon, "python -m experiments.unseen FOLDER"))
             RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
             means = {key: round(float(np.mean(value)), 3) for key, value in rows[-1].items() if _is_measure(key)}
             print(name, rows[-1]["s"], epsilon, means, flush=True)

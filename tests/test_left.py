@@ -165,7 +165,7 @@ def test_nothing_that_a_job_leaves_depends_on_a_record(tmp_path: Path) -> None:
             '[private]\npath = "records.npz"\nsamples = "X"\nlabels = "y"\n[public]\npath = "pool.npz"\nsamples = "X"\n'
             f'[privacy]\nepsilon = 2.0\nneighbours = "{neighbours}"\n[method]\nclasses = [0, 1]\nnum_queries = 6\n'
         )
-        out = run_job(read_job(folder / "job.toml"), Silent()).folder
+        out = run_job(read_job(folder / "job.toml"), Silent(), go_on=True).folder
         found = files(out)
         del found["ledger.sqlite"]  # its rows are compared, but for the time
         with sqlite3.connect(out / "ledger.sqlite") as connection:

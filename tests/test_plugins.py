@@ -78,7 +78,7 @@ def test_every_part_of_another_package_is_asked_for_by_name(tmp_path: Path) -> N
         'epsilon = 9.0\n[method]\nclasses = [0, 1, 2]\nnum_queries = 9\nencoder = "their-scaler"\n'
         'queries = {name = "their-queries", count = 9}\ndecoder = "their-decoder"\nstudent = "their-student"\n'
     )
-    done = run_job(read_job(tmp_path / "job.toml"), Silent())
+    done = run_job(read_job(tmp_path / "job.toml"), Silent(), go_on=True)
     assert isinstance(done.distiller.student_, Linear)
 
 

@@ -198,7 +198,7 @@ def table_job(folder: Path, records: list[str], extra: str = "", **sections: str
         '[private]\npath = "records.csv"\nlabels = "y"\n[public]\npath = "pool.csv"\n[privacy]\nepsilon = 1.0\n'
         f"[method]\nnum_queries = 5\nclasses = [0, 1]\n{extra}"
     )
-    return run_job(read_job(folder / "job.toml"), Silent())
+    return run_job(read_job(folder / "job.toml"), Silent(), go_on=True)
 
 
 def test_columns_of_a_table_are_matched_by_name(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ budget_epsilon = 2.0
         account={"ledger": str(tmp_path / "ledger.sqlite"), "budget_epsilon": 2.0},
     )
     assert PrivateDistiller(**job.settings()).settings.values() == written.settings.values()
-    done = run_job(job, Silent())
+    done = run_job(job, Silent(), go_on=True)
     assert done.summary.settings["trust.parties"] == 3 and done.summary.guarantee["trust"] == "distributed"
 
 

@@ -73,12 +73,14 @@ class Task:
         )
 
     @classmethod
-    def load(cls, path: Path) -> Task:
+    def load(cls, path: Path | bytes) -> Task:
+        """A task from its file, or from that file's content."""
+        name = "its content" if isinstance(path, bytes) else path
         try:
             with Archive(path) as file:
                 fields = {name: file[name] for name in ("parameters", "queries", "prices", "metric", "max_distance")}
         except (KeyError, InvalidInput) as error:
-            raise InvalidInput(f"task must be a file written by Task.save, got {path}: {error}") from error
+            raise InvalidInput(f"task must be a file written by Task.save, got {name}: {error}") from error
         try:
             return cls(
                 mechanism=parameters.from_json(str(fields["parameters"])),
@@ -90,7 +92,7 @@ class Task:
         except InvalidInput:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise InvalidInput(f"task must be a file written by Task.save, got {path}: {error}") from error
+            raise InvalidInput(f"task must be a file written by Task.save, got {name}: {error}") from error
 
     def votes(self, vector: object, labels: Sequence[int]) -> Votes:
         """The votes of one record. Private."""

@@ -103,14 +103,16 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
     """
     path = Path(folder) / FILE
     try:
-        told = stored.from_bytes(content_of(path), foreign=True, trusted=trusted)
+        content = content_of(path)
+    except InvalidInput as fault:
+        raise InvalidInput(f"a student could not be read from {str(folder)!r}: {fault}") from fault
+    try:
+        told = stored.from_bytes(content, foreign=True, trusted=trusted)
         if not (isinstance(told, dict) and told.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
         told["encoder"] = _brought(told["encoder"], encoder)
         told["student"] = _taught(told["student"], student, len(told["classes_"]))
         return Published(**told)
-    except OSError as fault:
-        raise InvalidInput(f"a student could not be read from {str(path)!r}: {fault.strerror}") from fault
     except (MissingExtra, _NotBrought):
         raise
     except (InvalidInput, LookupError, TypeError, AttributeError) as fault:

@@ -53,7 +53,7 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     `report.html`: all of it public once the run's guarantee is accepted.
 
     Args:
-      go_on: Run it whatever the check finds.
+      go_on: Run it whatever a check would find; where num_queries is a number there is none then.
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
@@ -80,6 +80,8 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
 
 def _checked(job: JobFile, public: Loaded, num_records: int, progress: Progress, *, go_on: bool) -> int | str:
     """How many queries to ask. Whoever runs the job is told what a check finds, and it may stop here."""
+    if go_on and job.method.num_queries != AUTO:
+        return job.method.num_queries
     checked = check_run(job, public, num_records=num_records, progress=progress)
     for one in checked.findings:
         logger.warning("%s", one)

@@ -29,7 +29,7 @@ from recordwise.hashing import fingerprint
 
 MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
 PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
-TOLD = "told"  # the array that is JSON
+TOLD = "description"  # the array that is JSON
 
 ENCODERS = frozenset(
     {

@@ -76,7 +76,7 @@ def test_one_word_among_the_wards_of_a_csv_moves_one_record(tmp_path: Path) -> N
             '[private]\npath = "records.csv"\nlabels = "y"\n[public]\npath = "pool.csv"\n'
             f"[privacy]\nepsilon = {NO_NOISE}\n[method]\nnum_queries = 40\nclasses = [0, 1, 2]\n"
         )
-        release = run_job(read_job(tmp_path / f"{name}.toml"), Silent()).distiller.rounds_[0].release
+        release = run_job(read_job(tmp_path / f"{name}.toml"), Silent(), go_on=True).distiller.rounds_[0].release
         return release.estimate  # type: ignore[union-attr, no-any-return]
 
     assert np.abs(released(False) - released(True)).sum() <= 2
@@ -123,7 +123,7 @@ def test_one_coloured_image_moves_one_record(tmp_path: Path) -> None:
             f'[private]\npath = "records"\n[public]\npath = "pool"\n[privacy]\nepsilon = {NO_NOISE}\n'
             '[method]\nnum_queries = 5\nclasses = ["a", "b"]\nencoder = "pca"\n'
         )
-        release = run_job(read_job(tmp_path / f"{name}.toml"), Silent()).distiller.rounds_[0].release
+        release = run_job(read_job(tmp_path / f"{name}.toml"), Silent(), go_on=True).distiller.rounds_[0].release
         return release.estimate  # type: ignore[union-attr, no-any-return]
 
     before = released("before")

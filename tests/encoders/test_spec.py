@@ -40,7 +40,7 @@ def test_names_settings_and_lists_build_the_same_encoder() -> None:
     assert repr(by_name) == repr(by_list)
     assert by_name[-1].seed == 3
     assert encoder_from({"name": "pca", "seed": 5}, IMAGES, seed=3).seed == 5
-    assert encode(by_name.fit(IMAGES), IMAGES).shape == (30, 30)
+    assert encode(by_name.fit(IMAGES), IMAGES).shape == (30, 29)
 
 
 def test_transformers_and_modules_are_taken_as_they_are() -> None:

@@ -22,6 +22,7 @@ from recordwise import cli
 KNOWN = {0, 1, 2, 3, 4, 5, 6, 7, 8}  # 70 is a fault that nobody thought of, 130 an interrupted command
 PATIENCE = 60  # seconds: far more than any of these commands takes, on a busy machine too
 STEP = " ..."  # a line that shows how far a run is
+NOTE = "recordwise: note: "  # what a check found that stops nothing
 HOLDER = "for the holder only"  # lines beside the output that tell of records
 
 
@@ -35,7 +36,7 @@ class Ended:
     def mistake(self) -> str:
         """What is wrong with this ending; empty where nothing is."""
         told = [line for line in self.err.splitlines() if line.strip() and not line.endswith(STEP)]
-        lines = [line for line in told if HOLDER not in line]
+        lines = [line for line in told if HOLDER not in line and not line.startswith(NOTE)]
         if self.code not in KNOWN:
             return f"exit code {self.code}: {self.err[-2000:]}"
         if "Traceback" in self.err + self.out:

@@ -152,7 +152,7 @@ def federation(root: Path, mark: Mark, trust: Trust = Trust.DISTRIBUTED) -> Outc
     world.mixer = ("mixer", public_identity(world.identities["mixer"]), masks.public_key(world.mixer_key))
     exchange = Marking(world.nodes(), mark)
     _marked(mark)
-    fitted = world.fit_with(exchange, world.company())
+    fitted = world.fit_with(exchange, world.federation())
     run = json.loads((root / "world" / "run" / "run.json").read_text())["run"]
     released = {"1": about(fitted.rounds_[0]), **exchange.left}
     keys = [f"{run}/round-1", *(entry for entry in [f"{run}/round-1"] for _ in world.names)]

@@ -22,7 +22,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("done", "begun"):
         job = {**JOB, "account": payer, "method": {**JOB["method"], "random_state": len(name)}}
         (folder / f"{name}.toml").write_text(document(job))
-        ended = recordwise("run", f"{name}.toml", within=folder)
+        ended = recordwise("run", "--anyway", f"{name}.toml", within=folder)
         assert ended.code == 0, ended.err
         if name == "done":
             shutil.copy(folder / "ledger.sqlite", folder / "before.sqlite")
@@ -39,7 +39,7 @@ def mistakes(finished: Path, folder: Path, cases: list[tuple[str, Damage]], run:
         world = folder / str(number)
         shutil.copytree(finished, world, symlinks=True)
         damage(world / "runs" / run)
-        again = recordwise("run", f"{run}.toml", within=world)
+        again = recordwise("run", "--anyway", f"{run}.toml", within=world)
         page = recordwise("report", f"runs/{run}", within=world)
         paid = charges(world)
         found += [f"{name}: {ended.mistake}" for ended in (again, page) if ended.mistake]

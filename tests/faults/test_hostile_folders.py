@@ -74,7 +74,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(home / "pool.npz", X=points[:40])
     (home / "job.toml").write_text(JOB)
     Ledger.open(home / "ledger.sqlite").open_budget("us", epsilon=9)
-    run_job(read_job(home / "job.toml"), Silent())
+    run_job(read_job(home / "job.toml"), Silent(), go_on=True)
     return home
 
 
@@ -86,7 +86,7 @@ def home(finished: Path, tmp_path: Path) -> Path:
 def again(home: Path) -> str:
     """How a further run of the job ends; whatever happens, nothing more is charged."""
     try:
-        run_job(read_job(home / "job.toml"), Silent())
+        run_job(read_job(home / "job.toml"), Silent(), go_on=True)
         told = "done"
     except (RecordwiseError, OSError) as fault:
         told = str(fault)
@@ -266,7 +266,7 @@ def test_a_signal_ends_the_command_with_a_line(home: Path, number: int, code: in
         process.kill()
         holder.close()
     assert (process.returncode, said[-1]) == (code, f"recordwise: {word}; run the same command again to go on")
-    run_job(read_job(home / "job.toml"), Silent())
+    run_job(read_job(home / "job.toml"), Silent(), go_on=True)
 
 
 def test_one_process_at_a_time_uses_a_folder(home: Path) -> None:

@@ -84,7 +84,7 @@ def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unp
 ) -> None:
     """Two megabytes that would be four gigabytes: the archive's table of contents is enough to say no."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("told.npy", "w") as part:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("description.npy", "w") as part:
         for _ in range(40):
             part.write(bytes(1 << 24))
     content = file.getvalue()

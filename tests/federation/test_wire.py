@@ -42,7 +42,7 @@ def pooled(wire: Wire, folder: Path, number: int, names: tuple[str, ...] = NAMES
         stored.from_bytes((folder / "run" / name).read_bytes()) for name in (f"queries-{number}", "encoder")
     )
     held, ballot = wire.rows(*names), releases(folder)[0].ballot
-    numbers, _ = read_labels(wire.labels[held], np.unique(CLASSES), 1)
+    numbers, _ = read_labels(wire.labels[held], np.asarray(CLASSES), 1)
     return cast_votes(
         encode(encoder, wire.samples[held]), numbers[:, 0], queries.vectors, ballot, metric=queries.metric
     ).counts()

@@ -13,7 +13,7 @@ from recordwise.cli.options import Json, print_json
 
 def run(
     job: Annotated[Path, typer.Argument(help="A job file, such as the one above.")],
-    anyway: Annotated[bool, typer.Option("--anyway", help="Run it even where the check says stop.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Run it whatever a check would find.")] = False,
     as_json: Json = False,
 ) -> None:
     r"""Carry out a job: label the pool, pay in the ledger, teach the student, write a report.

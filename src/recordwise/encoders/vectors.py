@@ -19,7 +19,6 @@ from recordwise.randomness import seeded
 
 _EXACT_UP_TO = 2000  # dimensions: the covariance matrix and its eigenvectors still take seconds
 REACH = 8  # times the pool's largest deviation: what lies farther out is taken to lie there
-_NO_VARIATION = 1e-9  # of the largest variance: rounding of float32
 _CHUNK = 256  # samples at a time: what is multiplied stays in the cache
 
 
@@ -81,7 +80,7 @@ class Pca(Projection):
     NaN.
 
     Args:
-      dim: How many components; fewer where the pool varies in fewer directions.
+      dim: How many components; fewer where the pool has fewer dimensions, or hardly more samples.
       whiten: Scale every component to unit variance.
       seed: Of the approximate solver, used beyond 2,000 dimensions.
     """
@@ -96,14 +95,14 @@ class Pca(Projection):
         vectors = flat("pool", pool)
         solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(seeded(self.seed, "pca").integers(2**31))
-        pca = _fitted(PCA(min(self.dim, *vectors.shape), svd_solver=solver, random_state=start), vectors)
+        # m samples span m - 1 directions; in one more they vary by rounding, which would be all that counts if scaled.
+        dim = max(1, min(self.dim, len(vectors) - 1, vectors.shape[1]))
+        pca = _fitted(PCA(dim, svd_solver=solver, random_state=start), vectors)
         self.mean_ = pca.mean_.astype(np.float64)
-        variance = pca.explained_variance_.astype(np.float64)
-        # A direction in which the pool does not vary says nothing, and would be all that counts once it is scaled.
-        varies = max(1, int((variance > _NO_VARIATION * variance[0]).sum()))
-        components = pca.components_[:varies].T.astype(np.float64)
+        components = pca.components_.T.astype(np.float64)
         if self.whiten:
-            components /= np.maximum(np.sqrt(variance[:varies]), np.finfo(vectors.dtype).eps)
+            deviation = np.sqrt(pca.explained_variance_.astype(np.float64))
+            components /= np.maximum(deviation, np.finfo(vectors.dtype).eps)
         farthest = float(np.abs(vectors - self.mean_).max())
         self.projection_ = ExactLinear.of(components, limit=REACH * farthest)
         return self

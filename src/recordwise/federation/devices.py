@@ -38,7 +38,7 @@ def task_bytes(task: Task) -> bytes:
 
 
 def task_from(content: bytes) -> Task:
-    return Task.load(io.BytesIO(content))  # type: ignore[arg-type]
+    return Task.load(content)
 
 
 def simulate_devices(task: Task, record_of: Callable[[int], Record], *, devices: int, timeout: float) -> Inbox:

@@ -18,4 +18,6 @@ def distribution(law: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     noise = root * np.abs(root) * max(law.std, NEGLIGIBLE)
     density = np.exp(law.log_likelihood(noise))
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) * np.diff(noise))])
+    if not mass[-1] > 0:  # all of it lies at zero, between two points
+        return noise, (noise >= 0).astype(np.float64)
     return noise, mass / mass[-1]

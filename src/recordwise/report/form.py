@@ -96,8 +96,14 @@ class _Book(_Part):
     releases: list[_Entry]
 
 
+class _Head(_Part):
+    sha256: str
+    entries: Count
+
+
 class _Ledger(_Part):
     budgets: dict[str, _Book]
+    head: _Head | None = None
 
 
 class _Compared(_Part):
