@@ -114,7 +114,8 @@ def compare_job(
 ) -> Comparison:
     """Fit every method, score it on the test set, and write `compare.html` and `compare.json` into the job's folder.
 
-    A method that cannot be made private on these terms is a row that says why; it costs nothing.
+    A method that cannot be made private on these terms is a row that says why; it costs nothing. One that fails after
+    its release is such a row, too, and says that it was paid for.
 
     Args:
       tell: Called with the price, before anything is spent.
@@ -156,7 +157,8 @@ def _measure(job: JobFile, spec: dict[str, Any], epsilon: float, parts: Parts, p
     try:
         model = _ours(job, epsilon, parts, payer) if name == OURS else _theirs(job, spec, epsilon, parts, payer)
     except RecordwiseError as fault:
-        return Measured.refused(name, epsilon, str(fault))
+        paid = payer is not None and _begun(Path(payer.run_dir or "."))
+        return Measured.refused(name, epsilon, f"{fault}; its release is paid for" if paid else str(fault))
     accuracy = float(model.score(*parts.test))
     return Measured.of(
         name,
@@ -245,10 +247,15 @@ def _refuse_unpayable(job: JobFile, account: Account) -> None:
         )
     due: dict[str, Event] = {}
     for number, (spec, epsilon) in enumerate(entries(job)):
-        if not (_run_dir(account, number, spec, epsilon) / "released-1").exists():  # else it is paid for already
+        if not _begun(_run_dir(account, number, spec, epsilon)):  # else it is paid for already
             delta = _delta(job, spec)
             due[str(number)] = Approximate(exact(epsilon), delta) if delta else Pure(exact(epsilon))
     ledger.refuse_unpayable(account.budget, due, "this comparison")
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a method has released something, or was about to."""
+    return (folder / "released-1").exists()
 
 
 def _run_dir(account: Account, number: int, spec: dict[str, Any], epsilon: float) -> Path:
