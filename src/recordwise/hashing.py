@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ def _feed(sha: Any, value: Any) -> None:
         _feed(sha, [matrix.shape, matrix.data, matrix.indices, matrix.indptr])
     elif isinstance(name := getattr(value, "__qualname__", None), str):  # a function or a class
         _write(sha, "name", f"{value.__module__}.{name}")
+    elif is_dataclass(value):  # part by part: a part may be a function, which is known by its name
+        _write(sha, "settings", f"{type(value).__module__}.{type(value).__qualname__}")
+        _feed(sha, {field.name: getattr(value, field.name) for field in fields(value)})
     else:
         _write(sha, type(value).__qualname__, hashlib.sha256(pickle.dumps(value)).hexdigest())
 
