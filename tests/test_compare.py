@@ -132,12 +132,27 @@ def test_a_method_that_refuses_is_a_row_that_says_why(tmp_path: Path) -> None:
     assert "refused" in made.as_text()
 
 
+def test_a_method_that_fails_after_its_release_says_that_it_was_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: Any) -> None:
+        raise InvalidInput("this cannot be learnt")
+
+    monkeypatch.setattr(rivals()["dp-linear"], "learn", fails)
+    compare = '[compare]\nmethods = ["dp-linear", {name = "gnmax", num_queries = 1000}]'
+    paid, refused = compare_job(read_job(job_file(tmp_path, compare=compare))).rows
+    assert paid.refusal == "this cannot be learnt; its release is paid for"
+    assert "paid for" not in refused.refusal
+
+
 @pytest.mark.parametrize(
     ("compare", "more", "match"),
     [
         ('[compare]\nmethods = ["magic"]', "", "method must be one of"),
         ('[compare]\nmethods = [{name = "gnmax", techers = 3}]', "", "no setting 'techers'"),
         ('[compare]\nmethods = [{name = "recordwise", rounds = 3}]', "", "takes its settings from"),
+        ('[compare]\nmethods = [{name = "knn", epsilon = 90.0}]', "", "epsilon is one for all"),
+        ('[compare]\nmethods = [{name = "knn", account = {}}]', "", "account is one for all"),
         ("", "[records]\nlabels_per_record = 2", "one label per record"),
     ],
 )

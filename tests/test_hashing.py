@@ -3,7 +3,8 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -96,3 +97,14 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
 
 def test_a_number_of_any_size_has_a_fingerprint() -> None:
     assert len({fingerprint([10**5000]), fingerprint([10**5000 + 1]), fingerprint([1])}) == 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    make: Callable[[], int]
+    size: int
+
+
+def test_settings_have_a_fingerprint_whatever_they_hold() -> None:
+    first, again, other = (Settings(lambda: 0, size) for size in (1, 1, 2))
+    assert fingerprint(first) == fingerprint(again) != fingerprint(other)

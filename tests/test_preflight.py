@@ -75,6 +75,14 @@ def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     assert few.plan.recommended.votes_per_query == pytest.approx(500 / 9)
 
 
+def test_a_number_that_the_owner_states_is_public_under_either_neighbours(folder: Path) -> None:
+    hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"')
+    made = plan_job(hidden, num_records=450, num_queries=[9], votes_per_record=[1])
+    assert made.recommended.votes_per_query == pytest.approx(450 / 9)
+    assert check_job(hidden, num_records=450).plan is not None
+    assert check_job(hidden).plan is None
+
+
 def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ from recordwise.run import read_test
 
 OURS = "recordwise"
 FOLDER, PAGE, TABLE = "compare", "compare.html", "compare.json"
+# One for all methods: what a comparison costs, who pays for it, and what it is about.
+SHARED = ("epsilon", "neighbours", "classes", "encoder", "records", "account", "random_state")
 SPLIT = (0.4, 0.4)  # of a labelled public set: pool, and what plays the records; the rest is the test set
 
 
@@ -112,7 +114,8 @@ def compare_job(
 ) -> Comparison:
     """Fit every method, score it on the test set, and write `compare.html` and `compare.json` into the job's folder.
 
-    A method that cannot be made private on these terms is a row that says why; it costs nothing.
+    A method that cannot be made private on these terms is a row that says why; it costs nothing. One that fails after
+    its release is such a row, too, and says that it was paid for.
 
     Args:
       tell: Called with the price, before anything is spent.
@@ -125,6 +128,8 @@ def compare_job(
     for spec, epsilon in every:  # a mistake in any is refused before the first is paid for
         if spec.get("name") != OURS:
             rival(spec, epsilon=epsilon)
+            for setting in spec.keys() & set(SHARED):
+                raise InvalidInput(f"{setting} is one for all methods of a comparison, {spec['name']!r} has its own")
         elif len(spec) > 1:
             raise InvalidInput("recordwise takes its settings from [method] and [privacy], not from [compare]")
     cost = price(job, public_only=public_only)
@@ -152,7 +157,8 @@ def _measure(job: JobFile, spec: dict[str, Any], epsilon: float, parts: Parts, p
     try:
         model = _ours(job, epsilon, parts, payer) if name == OURS else _theirs(job, spec, epsilon, parts, payer)
     except RecordwiseError as fault:
-        return Measured.refused(name, epsilon, str(fault))
+        paid = payer is not None and _begun(Path(payer.run_dir or "."))
+        return Measured.refused(name, epsilon, f"{fault}; its release is paid for" if paid else str(fault))
     accuracy = float(model.score(*parts.test))
     return Measured.of(
         name,
@@ -241,10 +247,15 @@ def _refuse_unpayable(job: JobFile, account: Account) -> None:
         )
     due: dict[str, Event] = {}
     for number, (spec, epsilon) in enumerate(entries(job)):
-        if not (_run_dir(account, number, spec, epsilon) / "released-1").exists():  # else it is paid for already
+        if not _begun(_run_dir(account, number, spec, epsilon)):  # else it is paid for already
             delta = _delta(job, spec)
             due[str(number)] = Approximate(exact(epsilon), delta) if delta else Pure(exact(epsilon))
     ledger.refuse_unpayable(account.budget, due, "this comparison")
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a method has released something, or was about to."""
+    return (folder / "released-1").exists()
 
 
 def _run_dir(account: Account, number: int, spec: dict[str, Any], epsilon: float) -> Path:

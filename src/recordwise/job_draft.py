@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from recordwise.errors import InvalidInput
 from recordwise.planner.checking import check
 
 MOST_CLASSES = 1000  # more is no list of classes but a column of something else
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")  # in a comment, one of them would end it, or the file could not be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,8 @@ class Draft:
             f"budget = {_toml(self.name)}",
             f"budget_epsilon = {self.epsilon:g}  # guess: all that may ever be spent on these records",
         ]
-        return "\n".join(lines) + "\n"
+        # A pool comes from elsewhere: what its columns are called must stay in comments, and add no line to the job.
+        return "\n".join(_CONTROLS.sub(" ", line) for line in lines) + "\n"
 
     def _source(self, path: Path, labels: str | None, samples: list[str] | None = None) -> list[str]:
         try:
@@ -162,4 +165,4 @@ def _number(name: str) -> Any:
 def _toml(value: Any) -> str:
     """Text, numbers and lists of them; JSON spells them as TOML does."""
     plain = value.tolist() if isinstance(value, np.ndarray) else value
-    return json.dumps(plain, ensure_ascii=False)
+    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -35,10 +35,10 @@ def plan_job(
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
-    public = job.public.read("public")
+    job, public = _expecting(job, num_records), job.public.read("public")
     schema, pool = job.read_pool(public)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
-    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
+    outlook = _outlook(job, settings, pool, public, None, progress or Silent())
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
     if num_queries is None and isinstance(job.method.num_queries, int):
@@ -50,7 +50,8 @@ def check_job(job: JobFile, progress: Progress | None = None, *, num_records: in
     """Everything that public data shows. Of private files it is only seen whether they exist."""
     if not job.private.path.exists():
         raise InvalidInput(f"[private] {job.private.path} does not exist")
-    return check_run(job, job.public.read("public"), num_records=num_records, progress=progress, thorough=True)
+    told = _expecting(job, num_records)
+    return check_run(told, job.public.read("public"), num_records=None, progress=progress, thorough=True)
 
 
 def check_run(
@@ -64,7 +65,7 @@ def check_run(
     """The same for a run that begins.
 
     Args:
-      num_records: Counts only where it is public.
+      num_records: How many there are; counts only where that is public.
       thorough: Also try numbers of queries that the job does not ask for.
     """
     schema, pool = job.read_pool(public)
@@ -90,6 +91,13 @@ def check_run(
         extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
         made = replace(made, considered=(*made.considered, extra))
     return check(schema, public.samples, outlook, made, num_queries=asked)
+
+
+def _expecting(job: JobFile, num_records: int | None) -> JobFile:
+    """The job with a number of records that its owner states: by that it is public, whoever the neighbours are."""
+    if num_records is None:
+        return job
+    return job.model_copy(update={"records": replace(job.records, expected=num_records)})
 
 
 def begun_with(folder: Path) -> int | str | None:

@@ -25,6 +25,7 @@ from recordwise.baselines.data_dependent import (
     sanitise,
     sanitising_rdp,
     threshold_changes,
+    threshold_log_q,
     threshold_rdp,
 )
 from recordwise.errors import OutOfRegime
@@ -60,7 +61,21 @@ def test_divergences_are_the_authors_own(case: tuple, figures: tuple) -> None:
 @pytest.mark.parametrize(("largest", "figures"), SCREENED.items())
 def test_screening_costs_what_the_authors_say(largest: int, figures: tuple) -> None:
     for order, expected in zip(ORDERS, figures, strict=True):
-        assert threshold_rdp(np.array([largest]), 200, 150.0, order)[0] == pytest.approx(expected, rel=1e-6)
+        found = threshold_rdp(np.array([largest]), 200, 150.0, order, lattice=False)
+        assert found[0] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [3.0, 18.0])
+def test_screening_with_whole_noise_bounds_the_less_likely_outcome(sigma: float) -> None:
+    """Beside the exact law of discrete Gaussian noise; the normal's own tail lies below it."""
+    needed, largest = 60, np.arange(0, 121)
+    steps = np.arange(-1000, 1001)
+    weights = np.exp(-(steps.astype(float) ** 2) / (2 * sigma**2))
+    reached = np.array([weights[steps >= needed - one].sum() for one in largest]) / weights.sum()
+    missed = np.array([weights[steps < needed - one].sum() for one in largest]) / weights.sum()
+    rare = np.minimum(reached, missed)
+    assert (np.exp(threshold_log_q(largest, needed, sigma)) >= rare * (1 - 1e-12)).all()
+    assert (np.exp(threshold_log_q(largest, needed, sigma, lattice=False)) < rare).any()
 
 
 def test_the_worst_case_costs_what_the_papers_print() -> None:

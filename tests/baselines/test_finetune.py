@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recordwise.baselines import NoisySGDFineTune
-from recordwise.baselines.finetune import whole_gradients
+from recordwise.baselines.finetune import CHUNK, whole_gradients
 from recordwise.baselines.noisy_sgd import gradient_sums
 from recordwise.errors import InvalidInput
 from recordwise.randomness import seeded
@@ -59,6 +59,37 @@ def test_gradients_agree_with_those_of_the_closed_form(clip: float) -> None:
     sums = gradient_sums(layers, inputs, y, clip=clip)
     expected = np.concatenate([sums[0][:-1].T.ravel(), sums[0][-1], sums[1][:-1].T.ravel(), sums[1][-1]])
     np.testing.assert_allclose(found / 2**26, expected / 2**26, atol=6 * 2e-3)
+
+
+def test_gradients_are_made_in_batches_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the number of records: how a product of floats is added up follows from its shape."""
+    sizes: list[int] = []
+    made = NoisySGDFineTune._gradients
+
+    def spied(model: NoisySGDFineTune, inputs: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
+        sizes.append(len(labels))
+        return made(model, inputs, labels)
+
+    monkeypatch.setattr(NoisySGDFineTune, "_gradients", spied)
+    for count in (3, 100):
+        x, y = records(count)
+        tuned(steps=2, batch_rate=1.0).fit(x, y, X_public=records(100)[0])
+    assert sizes == [CHUNK] * 6
+
+
+def test_what_fills_a_batch_up_is_not_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals: list[np.ndarray] = []
+
+    def kept(total: np.ndarray, **settings: object) -> np.ndarray:
+        totals.append(total)
+        return np.zeros_like(total)
+
+    monkeypatch.setattr("recordwise.baselines.finetune.noised", kept)
+    x, y = records(70)
+    model = tuned(steps=1, batch_rate=1.0).fit(x, y, X_public=x)
+    gradients = model._gradients(torch.as_tensor(model._public_vectors(x)), torch.as_tensor(y))
+    expected = whole_gradients(gradients, 1.0).sum(axis=0)
+    np.testing.assert_allclose(totals[0] / 2**26, expected / 2**26, atol=1e-4)
 
 
 def test_a_gradient_is_never_longer_than_clip_in_whole_steps() -> None:

@@ -208,3 +208,14 @@ def test_private_values_do_not_show_themselves() -> None:
     one, _ = _neighbours()
     assert repr(one) == "Private()"
     assert replace(one, count=3).count == 3
+
+
+@pytest.mark.parametrize("pool", [POOL, None], ids=["pool", "no pool"])
+def test_no_records_are_a_number_of_records_like_any_other(name: str, pool: np.ndarray | None) -> None:
+    """Where their number is private, nothing may fail for want of them; where it is public, they are refused."""
+    if pool is None and rivals()[name].needs_pool:
+        return
+    model = built(name, neighbours="add-remove", records={"expected": 600}).fit(X[:0], Y[:0], X_public=pool)
+    assert model.predict_proba(TEST).shape == (200, 3)
+    with pytest.raises(InvalidInput, match="at least one sample"):
+        built(name).fit(X[:0], Y[:0], X_public=pool)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recordwise.baselines import KNN, GNMax, IndKNN
 from recordwise.baselines.estimator import Private
 from recordwise.baselines.exact_neighbours import Grid, nearest
-from recordwise.baselines.noisy_sgd import first_weights, gradient_sums
+from recordwise.baselines.noisy_sgd import first_weights, forward, gradient_sums
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.baselines.teachers import teacher_votes
 from recordwise.errors import OutOfRegime
@@ -78,6 +78,35 @@ def test_a_record_changes_one_teacher(seed: int, at: int) -> None:
     # The last record gone, the others keep their teachers: each was drawn for itself.
     assert moved(votes(vectors, labels), votes(vectors[:-1], labels[:-1])).max() <= 2
     assert votes(vectors, labels).sum(axis=1).tolist() == [6] * 5
+
+
+def test_a_teacher_is_taught_apart_from_others_to_the_last_bit() -> None:
+    """Here a vector depends on its company as a product of floats does, but so much that it shows."""
+    vectors, labels = records(0, 60)
+
+    def votes(x: np.ndarray) -> np.ndarray:
+        def scale(some: np.ndarray) -> np.ndarray:
+            return some.astype(np.float64) - (some.sum(axis=0) if len(some) else 0)
+
+        held = Private(vectors=x, labels=labels, count=60)
+        return teacher_votes(held, vectors[:5], scale, teachers=6, num_classes=CLASSES, noise=SeededNoise(0))  # type: ignore[arg-type]
+
+    for at in range(60):
+        other = vectors.copy()
+        other[at] = (90, -90)
+        assert moved(votes(vectors), votes(other)).max() <= 2
+
+
+@pytest.mark.parametrize("pool", [True, False], ids=["pool", "no pool"])
+def test_vectors_and_gradients_are_those_of_a_record_alone(pool: bool) -> None:
+    vectors = seeded(0, "x").normal(size=(300, 40)).astype(np.float32)
+    scale = PublicScale.of(vectors if pool else None, 40, whiten=0.5)
+    together = scale(vectors)
+    assert np.array_equal(together, np.vstack([scale(vectors[i : i + 1]) for i in range(300)]))
+    weights = [*first_weights(40, (16,), CLASSES, 0)[:1], seeded(0, "w").normal(size=(17, CLASSES))]
+    for at, scores in enumerate(forward(weights, together)):
+        alone = [forward(weights, together[i : i + 1])[at] for i in range(300)]
+        assert np.array_equal(scores, np.vstack(alone))
 
 
 def test_shards_cut_by_place_would_change_every_teacher() -> None:

@@ -56,6 +56,7 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def open_model(name: str, **settings: Any) -> Model:
         asked.update(settings, name=name)
+        asked.setdefault("trust", set()).add(settings.get("trust_remote_code"))
         if "missing" in name:
             raise OSError("no such model\nand more lines")
         return Model()
@@ -63,8 +64,8 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     auto = SimpleNamespace(from_pretrained=open_model)
     transformers = SimpleNamespace(
         AutoModel=auto,
-        AutoTokenizer=SimpleNamespace(from_pretrained=lambda name: Tokenizer()),
-        AutoConfig=SimpleNamespace(from_pretrained=lambda name: open_model(name).config),
+        AutoTokenizer=SimpleNamespace(from_pretrained=lambda name, **settings: open_model(name, **settings).tokenizer),
+        AutoConfig=SimpleNamespace(from_pretrained=lambda name, **settings: open_model(name, **settings).config),
     )
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=open_model))
     monkeypatch.setitem(sys.modules, "transformers", transformers)
@@ -75,12 +76,33 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_a_network_is_opened_by_its_name_from_safetensors_alone(prefix: str, libraries: dict[str, Any]) -> None:
     encoder = encoder_from({"name": f"{prefix}tiny", "batch_size": 7}, POOL, seed=0).fit(POOL)
     assert isinstance(encoder, Sentences) and encoder.batch_size == 7
-    assert libraries["name"] == "tiny" and "trust_remote_code" not in libraries
+    assert libraries["name"] == "tiny" and libraries["trust"] == {False}
     assert libraries.get("use_safetensors") or libraries["model_kwargs"]["use_safetensors"]
     vectors = encode_public(encoder, POOL, manner=how_encoded(encoder, POOL))
     assert vectors.shape == (len(POOL), 5)
     longer = encoder.transform(["a rather long text", "a rather long text of several words"])
     assert np.array_equal(longer[0], longer[1]), "what is longer than the network reads is cut"
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("modules.json", '[{"type": "sentence_transformers.models.Pooling"}, {"type": "own.Layer"}]'),
+        ("1_Router/router_config.json", '{"types": {"query": "own.Layer"}}'),
+    ],
+)
+def test_a_folder_that_brings_code_is_refused_before_a_library_opens_it(
+    file: str, told: str, tmp_path: Path, libraries: dict[str, Any]
+) -> None:
+    place = tmp_path / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(told)
+    (tmp_path / "own.py").write_text("raise SystemExit")
+    with pytest.raises(InvalidInput, match=r"names 'own\.Layer'"):
+        encoder_from(f"sentence-transformers:{tmp_path}", POOL, seed=0)
+    assert not libraries
+    place.write_text(told.replace("own.", "sentence_transformers.own."))
+    assert isinstance(encoder_from(f"sentence-transformers:{tmp_path}", POOL, seed=0), Sentences)
 
 
 def test_what_is_no_text_abstains_and_changes_no_other() -> None:
@@ -127,7 +149,9 @@ def test_a_network_that_sees_takes_images(monkeypatch: pytest.MonkeyPatch) -> No
 
     transformers = sys.modules["transformers"]
     mixin = SimpleNamespace(get_image_processor_dict=lambda name: ({"size": {"height": 8, "width": 8}}, {}))
-    monkeypatch.setattr(transformers, "AutoConfig", SimpleNamespace(from_pretrained=lambda name: SimpleNamespace()))
+    monkeypatch.setattr(
+        transformers, "AutoConfig", SimpleNamespace(from_pretrained=lambda name, **settings: SimpleNamespace())
+    )
     monkeypatch.setattr(transformers, "AutoModel", SimpleNamespace(from_pretrained=lambda name, **settings: Eye()))
     monkeypatch.setattr(transformers, "ImageProcessingMixin", mixin, raising=False)
     images = np.arange(2 * 16 * 16 * 3, dtype=np.uint8).reshape(2, 16, 16, 3)

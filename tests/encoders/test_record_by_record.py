@@ -131,6 +131,19 @@ class TinyNetwork:
             return ((states * kept).sum(1) / kept.sum(1)).numpy()
 
 
+class Narrow(TinyNetwork):
+    longest = 50
+
+    def vectors(self, tokens: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        assert tokens.shape[1] <= self.longest, "there is no place for so many tokens"
+        return super().vectors(tokens, mask)
+
+
+def test_a_text_is_never_filled_up_beyond_what_its_network_reads() -> None:
+    long = ["word1 " * count for count in (3, 40, 49, 700)]
+    assert np.isfinite(encode(Sentences(Narrow()), long)).all()
+
+
 def network(channels: int) -> Any:
     torch.manual_seed(0)
     return encoder_from(ResNet(mean=[0.5] * channels, deviation=[0.3] * channels, width=8), IMAGES, seed=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +122,24 @@ def test_ids_are_left_out_and_every_guess_is_written_down(tmp_path: Path, monkey
     assert CliRunner().invoke(app, declared).exit_code == 0
     job = (tmp_path / "other.toml").read_text()
     assert 'classes = ["well", "ill", "dead"]' in job and "PRIVATE" not in job
+
+
+def test_what_columns_are_called_adds_nothing_to_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool comes from elsewhere, and so do the names in it."""
+    monkeypatch.chdir(tmp_path)
+    names = ["age\n[records]\noverlap = 'abstain'\n#", "ward\r\n[privacy.trust]\nname = 'local'\n#", "a\x7fb\x01"]
+    for file, more in (("records", []), ("pool", ["id\n[plan]\nattainable = 0.1\n#"])):
+        with (tmp_path / f"{file}.csv").open("w", newline="") as out:
+            table = csv.writer(out)
+            table.writerow([*names, "outcome", *more])
+            table.writerows([[row, row % 7, row % 5, ("well", "ill")[row % 2], *more] for row in range(40)])
+    arguments = ["init", "--private", "records.csv", "--public", "pool.csv", "--labels", "outcome"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    job = tomllib.loads((tmp_path / "job.toml").read_text())
+    assert sorted(job) == ["account", "method", "name", "privacy", "private", "public"]
+    assert set(job["privacy"]) == {"epsilon"}
+    assert set(job["public"]["samples"]) <= set(names)
 
 
 def test_columns_are_found_by_name_and_missing_ones_are_refused(

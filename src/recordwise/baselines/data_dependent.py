@@ -70,11 +70,22 @@ def noisy_max_rdp(log_q: Doubles, sigma: float, order: float) -> Doubles:
     return np.where(np.isneginf(log_q), 0.0, np.maximum(bound, 0.0))
 
 
-def threshold_rdp(largest: Doubles, needed: float, sigma: float, order: float) -> Doubles:
-    """The same for whether the largest count, with noise, reaches `needed`: a moved vote changes it by one, not two."""
-    ahead = log_ndtr((np.asarray(largest) - needed) / sigma)
+def threshold_log_q(largest: Doubles, needed: float, sigma: float, *, lattice: bool = True) -> Doubles:
+    """(s,) log of a bound on the less likely outcome: the largest count, with noise, reaches `needed` or does not.
+
+    Args:
+      lattice: The noise is discrete Gaussian, and `needed` a whole number. Its law falls from zero on, so its tail from
+        g on lies below the normal's from g - 1 on. Counts that do not reach `needed` are one step farther already.
+    """
+    ahead = log_ndtr((np.asarray(largest) - needed + (1 if lattice else 0)) / sigma)
     behind = log_ndtr((needed - np.asarray(largest)) / sigma)
-    return noisy_max_rdp(np.minimum(np.minimum(ahead, behind), math.log(0.5)), math.sqrt(2) * sigma, order)
+    return np.asarray(np.minimum(np.minimum(ahead, behind), math.log(0.5)), dtype=np.float64)
+
+
+def threshold_rdp(largest: Doubles, needed: float, sigma: float, order: float, *, lattice: bool = True) -> Doubles:
+    """The same for whether the largest count, with noise, reaches `needed`: a moved vote changes it by one, not two."""
+    found = threshold_log_q(largest, needed, sigma, lattice=lattice)
+    return noisy_max_rdp(found, math.sqrt(2) * sigma, order)
 
 
 def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Doubles:

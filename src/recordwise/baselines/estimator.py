@@ -150,6 +150,8 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         """
         source, steps, payer = noise or SystemNoise(), progress or Silent(), Account.given(self.account)
         self._refuse_mistakes()
+        if not len(X) and self._relation is Neighbours.REPLACE:  # elsewhere their number is private, and zero is one
+            raise InvalidInput("X must hold at least one sample, got 0")
         with steps.step("represent", 1):
             samples, pool = self._look(X, X_public)
             y = as_labels(y, len(X))
@@ -178,7 +180,8 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             # Without a pool only the records could say what a column of words or a missing cell means.
             if self.needs_pool or not (np.ndim(X) == 2 and np.asarray(X).dtype.kind in "fiub"):
                 raise InvalidInput(f"{self.name} needs a public pool unless it is given rows of numbers: pass X_public")
-            self.schema_ = Schema.of(np.zeros_like(np.asarray(X)[:1]))
+            shown = np.asarray(X)
+            self.schema_ = Schema.of(np.zeros((1, shown.shape[1]), dtype=shown.dtype))
             return None, None
         self.schema_ = Schema.of(X_public) if known.schema is None else Schema.given(known.schema)
         self.schema_.check_form(X)
@@ -235,7 +238,7 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         """Each record by itself, as the public schema and encoder read it; one that cannot be read takes no part."""
         read = self.schema_.read(X)
         if self.encoder_ is None:
-            vectors = np.asarray(read.samples, dtype=np.float32).reshape(len(X), -1)
+            vectors = np.asarray(read.samples, dtype=np.float32)
         else:
             vectors = encode(self.encoder_, read.samples, manner=self.manner_, dim=dim)
         numbers, _ = read_labels(y, self.classes_, 1)
@@ -247,7 +250,7 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
     def _public_vectors(self, X: Samples) -> Vectors:
         samples = self.schema_.pool(X, "X")
         if self.encoder_ is None:
-            return np.asarray(samples, dtype=np.float32).reshape(len(samples), -1)
+            return np.asarray(samples, dtype=np.float32)
         return encode_public(self.encoder_, samples, manner=self.manner_)
 
     def _folder(self, payer: Account, pool: Samples | None) -> Checkpoint | NoFolder:

@@ -1,8 +1,9 @@
 """Noisy SGD on the last block of a network (fine-tuning): per-record gradients of any PyTorch module.
 
 Slower than a head by far: a record's gradient is a vector of all trained weights, and one is made for each record of a
-batch. What is released is as exact as a head's: each gradient is shortened and rounded to whole grid steps, they are
-added as integers, and the noise is discrete Gaussian (`gaussian_sums`).
+batch. Each gradient is shortened and rounded to whole grid steps, they are added as integers, and the noise is discrete
+Gaussian (`gaussian_sums`). A head's gradients are a record's own to the last bit; these are as far as PyTorch gives a
+sample the same bits at every place of a batch: batches have one size, so that no bit follows from how many there are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from recordwise.baselines.noisy_sgd import NoisySGD1
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
 
-CHUNK = 64  # gradients held at a time
+CHUNK = 64  # gradients made at a time, always as many
 
 
 @dataclass(eq=False, repr=False)
@@ -99,8 +100,10 @@ class NoisySGDFineTune(Rival):
             chosen = np.flatnonzero(bernoulli(rate, len(labels), noise))
             total = np.zeros(sum(weights[name].numel() for name in self.names_))
             for start in range(0, len(chosen), CHUNK):
-                some = torch.as_tensor(chosen[start : start + CHUNK])
-                total += whole_gradients(self._gradients(inputs[some], labels[some]), self.clip).sum(axis=0)
+                # The last one fills its batch up.
+                some = torch.as_tensor(chosen[np.minimum(np.arange(start, start + CHUNK), len(chosen) - 1)])
+                found = self._gradients(inputs[some], labels[some])[: len(chosen) - start]
+                total += whole_gradients(found, self.clip).sum(axis=0)
             noisy = noised(total, noise_multiplier=self.noise_multiplier_, clip=self.clip, noise=noise)
             self._step(noisy / (float(rate) * private.count))
         return {f"weight_{number}": weights[name].detach().numpy() for number, name in enumerate(self.names_)}

@@ -4,6 +4,8 @@ Written out for dense layers: a record's gradient of a layer is the outer produc
 its output, so its length is a product of two lengths, and a batch costs a few matrix products. The gradient sums are
 integers with exact discrete Gaussian noise (`gaussian_sums`), and the batches are Poisson samples drawn from the same
 source as the noise: nothing in the released weights comes from floating-point noise, as it does in common libraries.
+Layers are applied exactly (`recordwise.encoders.exact`): in a common product of floats, the last bits of a record's
+gradient follow from how many others there are, and rounded to the grid they could move all records at once.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from numpy.typing import NDArray
 from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
 from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
 from recordwise.baselines.public_scale import PublicScale
+from recordwise.encoders.exact import ExactLinear
 from recordwise.errors import positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
 from recordwise.randomness import seeded
 
 Weights = list[NDArray[np.float64]]
+LIMIT = 8.0  # of a number that enters a layer, forwards or backwards: those here are at most one
 
 
 @dataclass(eq=False, repr=False)
@@ -150,9 +154,14 @@ def forward(weights: Weights, inputs: NDArray[np.float64]) -> list[NDArray[np.fl
     """What enters each layer (with a last column of ones), and the scores."""
     seen = [inputs]
     for layer in weights[:-1]:
-        units = np.tanh(seen[-1] @ layer)
+        units = np.tanh(_times(seen[-1], layer))
         seen.append(np.hstack([units, np.ones((len(units), 1))]))
-    return [*seen, seen[-1] @ weights[-1]]
+    return [*seen, _times(seen[-1], weights[-1])]
+
+
+def _times(rows: NDArray[np.float64], layer: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The product, each of its rows a function of that row alone, to the last bit."""
+    return ExactLinear.of(layer, limit=LIMIT)(rows.copy())
 
 
 def gradient_sums(
@@ -169,7 +178,7 @@ def gradient_sums(
     errors = [error]
     for layer, entered in zip(weights[:0:-1], seen[:0:-1], strict=True):
         units = entered[:, :-1]
-        errors.insert(0, (errors[0] @ layer[:-1].T) * (1 - units * units))
+        errors.insert(0, _times(errors[0], layer[:-1].T) * (1 - units * units))
     squares = [(x * x).sum(axis=1) * (e * e).sum(axis=1) for x, e in zip(seen, errors, strict=True)]
     factor = shorten(np.sqrt(np.sum(squares, axis=0)), clip)[:, None]
     return [outer_sum(x, e * factor) for x, e in zip(seen, errors, strict=True)]

@@ -23,10 +23,13 @@ from torch.nn import functional
 from recordwise.encoders.module import TorchEncoder, deterministic
 from recordwise.encoders.pretrained import CENTRED, Prepare
 from recordwise.encoders.sentences import PACKAGED, SENTENCES, Sentences
-from recordwise.errors import InvalidInput, MissingExtra, first_line
+from recordwise.errors import InvalidInput, MissingExtra, first_line, shown
+from recordwise.formats import json_file
 from recordwise.hashing import fingerprint
 
 FOLDER = "model"  # of a package that holds a network
+LISTS = ("modules.json", "router_config.json")  # in a folder of sentence-transformers: the classes of its parts
+THEIRS = "sentence_transformers."  # whatever else such a list names may be a file of that folder
 
 
 def from_hub(name: str, *, device: str = "cpu", batch_size: int = 64) -> Sentences | TorchEncoder:
@@ -43,7 +46,7 @@ def from_hub(name: str, *, device: str = "cpu", batch_size: int = 64) -> Sentenc
         return Sentences(_sentence_network(name, model, device), batch_size=batch_size)
     library = _library("transformers", name)
     with _one_line(name):
-        config = library.AutoConfig.from_pretrained(model)
+        config = library.AutoConfig.from_pretrained(model, trust_remote_code=False)
     if hasattr(config, "vocab_size"):
         return Sentences(_mean_network(name, model, device), batch_size=batch_size)
     return TorchEncoder(_seeing(name, model), device=device, batch_size=batch_size)
@@ -108,15 +111,18 @@ class Mean(nn.Module):
 def _sentence_network(name: str, model: str, device: str) -> TorchNetwork:
     library = _library("sentence_transformers", name)
     with _one_line(name):
-        network = library.SentenceTransformer(model, device=device, model_kwargs={"use_safetensors": True})
+        _refuse_own_code(Path(model))
+        network = library.SentenceTransformer(
+            model, device=device, trust_remote_code=False, model_kwargs={"use_safetensors": True}
+        )
     return TorchNetwork(name, Embedding(network), network.tokenizer, network.max_seq_length, device)
 
 
 def _mean_network(name: str, model: str, device: str) -> TorchNetwork:
     library = _library("transformers", name)
     with _one_line(name):
-        tokenizer = library.AutoTokenizer.from_pretrained(model)
-        network = library.AutoModel.from_pretrained(model, use_safetensors=True)
+        tokenizer = library.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        network = library.AutoModel.from_pretrained(model, trust_remote_code=False, use_safetensors=True)
     longest = min(int(tokenizer.model_max_length), int(getattr(network.config, "max_position_embeddings", 512)))
     return TorchNetwork(name, Mean(network), tokenizer, longest, device)
 
@@ -136,12 +142,26 @@ class Seen(nn.Module):
 def _seeing(name: str, model: str) -> nn.Module:
     library = _library("transformers", name)
     with _one_line(name):
-        network = library.AutoModel.from_pretrained(model, use_safetensors=True)
+        network = library.AutoModel.from_pretrained(model, trust_remote_code=False, use_safetensors=True)
         wants, _ = library.ImageProcessingMixin.get_image_processor_dict(model)
         size = wants.get("size", {})
         side = size if isinstance(size, int) else size.get("height", size.get("shortest_edge"))
         prepare = Prepare(side, wants.get("image_mean", CENTRED[0]), wants.get("image_std", CENTRED[1]))
     return nn.Sequential(prepare, Seen(network)).eval()
+
+
+def _refuse_own_code(folder: Path) -> None:
+    """Refuse a folder that names classes of its own: sentence-transformers before 6.0 runs those, trusted or not."""
+    for file in sorted(folder.rglob("*.json")):
+        if file.name not in LISTS:
+            continue
+        told = json_file(file)
+        parts = [part.get("type") for part in told] if isinstance(told, list) else [*told.get("types", {}).values()]
+        for kind in parts:
+            if not str(kind).startswith(THEIRS):
+                raise InvalidInput(
+                    f"{file.name} must name parts of sentence-transformers alone, it names {shown(kind)}"
+                )
 
 
 def _place(model: str) -> str:

@@ -82,7 +82,8 @@ class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tokens = {place: self.network.tokens(text) for place, text in enumerate(texts) if isinstance(text, str)}
         together = TOGETHER if len(texts) > 1 else 1
         found: dict[int, NDArray[np.float32]] = {}
-        for length in (*LENGTHS, self.network.longest):
+        longest = self.network.longest  # a network with so many places for tokens has none beyond
+        for length in (*(length for length in LENGTHS if length < longest), longest):
             places = [place for place in tokens if len(tokens[place]) <= length]
             for start in range(0, len(places), together):
                 some = places[start : start + together]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,7 +16,8 @@ from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import Answers, Collision
 from recordwise.protocols.local.mechanism import mechanisms
 from recordwise.protocols.local.unary_encoding import UnaryEncoding
-from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.shuffle import ShuffleSingle, single
+from recordwise.protocols.shuffle.single import in_random_order
 from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -186,3 +188,42 @@ def test_a_sender_who_reads_takes_the_own_message_away_unless_it_is_counted() ->
 def test_one_sender_alone_is_hidden_by_nobody() -> None:
     tells = Collision.tells(BALLOT)(1.0).clones
     assert tells.epsilon(1e-6, senders=1).lower == pytest.approx(1, abs=1e-4), "the record's own message is counted"
+
+
+@pytest.mark.parametrize("few", [0, 100], ids=["in groups", "at once"])
+def test_every_order_of_the_records_is_as_likely(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """6 orders of 3 records, 6,000 draws: each count is within six deviations of 1,000, but for one case in 10^7."""
+    monkeypatch.setattr(single, "FEW", max(1, few))
+    monkeypatch.setattr(single, "GROUPS", 256)
+    ballot = Ballot(num_queries=3, num_classes=2)
+    three = Votes(ballot, np.arange(3, dtype=np.int32)[:, None], np.zeros((3, 1), dtype=np.int32))
+    noise = SeededNoise(0)
+    orders = Counter(
+        tuple(np.concatenate([some.queries[:, 0] for some in in_random_order(three, noise)]).tolist())
+        for _ in range(6000)
+    )
+    assert len(orders) == 6
+    assert max(abs(times - 1000) for times in orders.values()) < 6 * 29
+
+
+def test_who_stands_first_does_not_send_first() -> None:
+    """The sum's last bits follow from the order of its terms, so the order must not be that of the records."""
+    count, ballot = 6000, Ballot(num_queries=2, num_classes=1)
+    asked = protocol(ballot=ballot, epsilon=Fraction(2), senders=count, mechanism="unary-encoding")
+    queries = (np.arange(count) >= count // 2).astype(np.int32)[:, None]
+    sorted_votes = Votes(ballot, queries, np.zeros((count, 1), dtype=np.int32))
+    bodies = np.concatenate([some.bodies for some in asked.clients(sorted_votes, SeededNoise(0), parties=1)])
+    assert len(bodies) == count
+    first = asked.local.server([Answers(bodies[: count // 2], private=False)], SeededNoise(0))
+    # Half of either kind, give or take eight deviations; in the order of the records there were count / 2 of one kind.
+    spread = 8 * (first.noise_std + (count / 8) ** 0.5)
+    assert abs(first.estimate[0, 0] - count / 4) < spread < count / 4
+
+
+def test_the_last_bits_of_a_sum_tell_the_order_of_its_terms() -> None:
+    """The broken twin: the same messages in the order of the records and in another give different bits."""
+    asked = protocol(mechanism="separation", ballot=Ballot(num_queries=40, num_classes=10), senders=3000)
+    sent = asked.local.client(votes(3000, asked.ballot), SeededNoise(0))
+    other = Answers(sent.bodies[::-1], private=False)
+    straight, reverse = (asked.local.server([one], SeededNoise(0)).estimate for one in (sent, other))
+    assert np.allclose(straight, reverse) and not np.array_equal(straight, reverse)

@@ -28,6 +28,7 @@ from recordwise.votes.ballot import Ballot, Votes
 if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
 
+FEW, GROUPS = 1 << 12, 256  # so many records are put in order at once; more are dealt to groups first
 NAMED = "a shuffled message must not say who sent it, got messages with ids"
 
 
@@ -146,9 +147,9 @@ class ShuffleSingle(Shuffled[Answers]):
         return Answers(bodies[permutation(len(bodies), noise)], private=private)
 
     def server(self, messages: Iterable[Answers], noise: Noise) -> Tally:
-        """The tally of a batch. It is the same for any order of the messages, so they need not be held together.
+        """The tally of a batch, whose order must be random: that of an honest shuffler, or of `clients`.
 
-        `shuffle` makes what an honest shuffler shows; where one process plays all parties, nobody is shown a batch.
+        The last bits of a sum of floats follow from the order of its terms, and would tell who sent what.
         """
         arrived = 0
 
@@ -165,7 +166,12 @@ class ShuffleSingle(Shuffled[Answers]):
         return replace(tally, guarantee=replace(self.guarantee, private=tally.guarantee.private))
 
     def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Answers]:
-        return self.local.clients(votes, noise, parties=parties)
+        """Every record's message, in a random order: what a shuffler would make of them, without all of them at hand.
+
+        Messages are drawn independently, so it is the same whether they or their senders are put in order.
+        """
+        for some in in_random_order(votes, noise):
+            yield from self.local.clients(some, noise, parties=1)
 
     def _refuse_fewer(self, arrived: int) -> None:
         if arrived < self.fewest:
@@ -187,6 +193,24 @@ class ShuffleSingle(Shuffled[Answers]):
         bodies = np.frombuffer(b"".join(every), dtype=np.uint8).reshape(-1, size)
         self.local.check(bodies)
         return Answers(bodies, private=private)
+
+
+def in_random_order(votes: Votes, noise: Noise) -> Iterator[Votes]:
+    """These votes in a uniformly random order, some at a time. Private.
+
+    Each record is dealt to a group, all groups being as likely, and put in order within it: so every order has the same
+    probability, and beyond the votes memory grows by two bytes a record.
+    """
+    groups = np.zeros(len(votes), dtype=np.uint8)
+    if len(votes) > FEW:
+        for start in range(0, len(votes), FEW):
+            some = groups[start : start + FEW]
+            some[:] = noise.words(len(some)) >> np.uint64(56)
+    for group in range(GROUPS if len(votes) > FEW else 1):
+        held = np.flatnonzero(groups == group)
+        order = held[permutation(len(held), noise)]
+        if len(order):
+            yield Votes(votes.ballot, votes.queries[order], votes.labels[order])
 
 
 @lru_cache(maxsize=256)
