@@ -19,7 +19,7 @@ from recordwise.vision.supervised import Supervised
 
 ASKED = Setting(s=20, epsilon=1.0)
 ONE = held.Run(setting=ASKED, epochs=4, seed=1)
-PLAN = held.Plan(
+PLAN = held.Schedule(
     runs=(ONE, replace(ONE, seed=2, taught=True)),
     imitate=Imitate(epochs=1, batch=32, view=Augment()),
     held=HeldToCounts(batch=24, labelled_batch=4, first_epochs=1, ask_every=1),
