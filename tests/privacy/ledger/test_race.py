@@ -19,8 +19,8 @@ def test_exactly_as_many_win_as_the_budget_can_pay(place: str, mortals: Mortals,
     # Everybody also opens the ledger and the budget for the first time, at once.
     budget = str(Fraction(affordable, 10) + Fraction(1, 20))
     outcomes, produced = mortals.use(place, *RACERS, budget=budget, seconds=0.02)
-    assert sum(outcome.released for outcome in outcomes) == affordable
-    assert sum(outcome.end.startswith("BudgetExceeded") for outcome in outcomes) == len(RACERS) - affordable
+    assert sum(outcome.released for outcome in outcomes) == affordable, outcomes
+    assert sum(outcome.end.startswith("BudgetExceeded") for outcome in outcomes) == len(RACERS) - affordable, outcomes
     ledger = Ledger.open(place, read_only=True)
     history = ledger.history("study")
     assert sorted(entry.key for entry in history) == sorted(produced)

@@ -179,6 +179,16 @@ class Ledger:
           heads: Noted elsewhere before, in full or by their first digits: each must still be in the chain.
           payloads: Compare every released byte with its digest, too.
         """
+        found = self._read_chain(payloads=payloads)
+        seen = self._owner.seen(found.ledger)
+        if seen is not None and seen.head.digest not in found.heads:
+            found = self._read_chain(payloads=payloads)  # somebody may have charged it after it was read
+        for head in heads:
+            found.refuse_missing(head)
+        found.refuse_older(seen)
+        return found
+
+    def _read_chain(self, *, payloads: bool) -> Checked:
         with self._store.reading() as connection:
             if (self._store.version_of(connection) or 0) < VERSION:
                 raise LedgerFault(
@@ -189,9 +199,6 @@ class Ledger:
             if payloads:
                 for row in connection.execute(sa.select(releases.c.key, releases.c.digest, releases.c.payload)):
                     rows.payload(row._mapping)
-        for head in heads:
-            found.refuse_missing(head)
-        found.refuse_older(self._owner.seen(found.ledger))
         return found
 
     def head(self) -> Head | None:
@@ -266,12 +273,13 @@ class Ledger:
         apart = connection.begin_nested()
         links.hold(connection)
         found = links.check(connection, self._owner)
+        seen = self._owner.seen(found.ledger)  # before anybody else can add to the chain, and note it
         apart.rollback()
+        found.refuse_older(seen)
         return found
 
     def _refuse_altered(self, found: Checked) -> None:
         found.refuse_unsigned(self._owner)
-        found.refuse_older(self._owner.seen(found.ledger))
         here = self._owner.seen_at(self._store.place.remembered)
         if here is not None and here.account != found.ledger:
             raise LedgerFault(
