@@ -217,10 +217,11 @@ def device(place: Path, asked: Path, dies_at: int) -> subprocess.CompletedProces
 
 
 @pytest.mark.timeout(1200)  # a process per death, on a machine that may be busy
-def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path, every: int) -> None:
     task().save(tmp_path / "task.npz")
     deaths = 0
-    for dies_at in range(100):
+    for dies_at in range(0, 100, every):
         place = tmp_path / f"account-{dies_at}"
         died = device(place, tmp_path / "task.npz", dies_at)
         if died.returncode == 0:
@@ -235,7 +236,7 @@ def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_pat
         assert again.returncode == 0, again.stderr
         assert not died.stdout or again.stdout == died.stdout, "one charge, two messages"
         assert DeviceAccount(place).spent == 2
-    assert deaths >= 10
+    assert deaths >= 10 / every
 
 
 def test_of_devices_that_race_for_the_last_of_the_cap_one_wins(tmp_path: Path) -> None:

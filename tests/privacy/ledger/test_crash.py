@@ -47,14 +47,15 @@ def new_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
 
 
 @pytest.mark.timeout(1200)  # two hundred deaths, and as many successors, on a machine that may be busy
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_process_killed_at_any_step_breaks_no_promise(
-    new_place: Callable[[], str], mortals: Mortals, new_owner: Callable[[], None]
+    new_place: Callable[[], str], mortals: Mortals, new_owner: Callable[[], None], every: int
 ) -> None:
     new_owner()
     (unharmed,), _ = mortals.use(new_place(), "round-1", budget="1/10")
     assert unharmed.released
     assert unharmed.steps > 40  # creations, writes, syncs, messages; if fewer, the killer does not see them
-    for step in range(1, unharmed.steps + 1):
+    for step in range(1, unharmed.steps + 1, every):
         place = new_place()
         new_owner()
         (outcome,), _ = mortals.use(place, "round-1", budget="1/10", die_at=step)
