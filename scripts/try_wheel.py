@@ -61,7 +61,8 @@ JOB = """
 private = { path = "records.npz", labels = "y" }
 public = { path = "pool.npz" }
 test = { path = "test.npz", labels = "y" }
-privacy = { epsilon = 2.0, ledger = "ledger.sqlite", budget = "digits" }
+privacy = { epsilon = 2.0 }
+account = { ledger = "ledger.sqlite", budget = "digits" }
 method = { num_queries = 40, classes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] }
 """
 SMALL_DEMO = """
