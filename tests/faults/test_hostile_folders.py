@@ -254,9 +254,13 @@ def test_a_signal_ends_the_command_with_a_line(home: Path, number: int, code: in
 
     holder = sqlite3.connect(home / "ledger.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    program = "import sys; from recordwise.cli import main; sys.argv = ['recordwise', 'run', '--anyway', 'job.toml']; main()"
+    program = "from recordwise.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=home, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, "run", "--anyway", "job.toml"],
+        cwd=home,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         while not (home / "runs" / "job" / "queries-1").exists():

@@ -40,6 +40,21 @@ def test_reading_leaves_every_byte_of_the_file_as_it_was(tmp_path: Path) -> None
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit])
+def test_who_ends_the_process_inside_a_statement_is_no_fault_of_the_ledger(
+    tmp_path: Path, ending: type[BaseException]
+) -> None:
+    store = Store(tmp_path / "ledger.sqlite", wait=1)
+    store.prepare(create=True, begin=lambda connection, held: None)
+    with pytest.raises(ending), store.writing() as connection:
+
+        def stop(*_: object) -> None:
+            raise ending
+
+        sa.event.listen(connection, "before_cursor_execute", stop)
+        connection.exec_driver_sql("SELECT 1")
+
+
 def test_opening_again_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     Ledger.open(path).open_budget("study", epsilon=1)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -205,8 +205,10 @@ class Store:
     def _journal(self) -> Path:
         return Path(f"{self.file}-journal")
 
-    def _fault(self, context: ExceptionContext) -> NoReturn:
+    def _fault(self, context: ExceptionContext) -> None:
         original = context.original_exception
+        if not isinstance(original, Exception):
+            return  # somebody ends this process, and the ledger has no fault: it goes on as it is
         original.args = tuple(self.place.scrubbed(part) if isinstance(part, str) else part for part in original.args)
         reason = (str(original).strip().split("\n") or [""])[0]
         if self.file and "readonly" in reason and self._journal().exists():
