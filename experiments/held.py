@@ -53,7 +53,7 @@ from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.release import Tally
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
 from recordwise.students.held_network import (
-    STRONG_VIEW,
+    HARD_VIEW,
     Alignment,
     HeldToCounts,
     choose_labelled,
@@ -128,7 +128,7 @@ CIFAR10 = Schedule(
         Run(setting=Setting(s=10, epsilon=0.4, protocol="local-questions"), epochs=200, draw=1),
         Run(setting=EXACT, epochs=200),
     ),
-    truth=Supervised(epochs=150, batch=512, view=STRONG_VIEW, rate=0.03, warm_up=0.01, keep=0.999),
+    truth=Supervised(epochs=150, batch=512, view=HARD_VIEW, rate=0.03, warm_up=0.01, keep=0.999),
 )
 SVHN = Schedule(
     runs=(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind, Loaded
@@ -17,6 +14,7 @@ from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
 from recordwise.planner.checking import check
+from recordwise.privacy.guarantee import surest
 
 MOST_CLASSES = 1000  # more is no list of classes but a column of something else
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")  # in a comment, one of them would end it, or the file could not be read
@@ -47,6 +45,7 @@ class Draft:
         samples, why = self._samples()
         pool = read(self.public, samples=samples)
         schema = Schema.of_loaded(pool)
+        sure = 100 * surest(self.epsilon)
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",
             "# 'guess', change what is wrong, then: recordwise check, plan and run, each with this file.",
@@ -67,7 +66,7 @@ class Draft:
         lines += [
             "",
             "[privacy]",
-            f"epsilon = {self.epsilon:g}  # {_odds(self.epsilon)}",
+            f"epsilon = {self.epsilon:g}  # who was 50 % sure of a record can be {sure:.0f} % sure afterwards, at most",
             "",
             "[method]",
             *self._classes(),
@@ -151,12 +150,6 @@ def _columns(schema: Schema) -> list[str]:
     return [f"# guess: {kind}: {', '.join(names)}" for kind, names in kinds.items()]
 
 
-def _odds(epsilon: float) -> str:
-    """What epsilon means for somebody to whom two versions of one record are equally likely."""
-    sure = 100 / (1 + math.exp(-epsilon))
-    return f"guess: who is 50 % sure of one record before can be {sure:.0f} % sure afterwards, at most"
-
-
 def _number(name: str) -> Any:
     """A class on the command line: a whole number where it spells one."""
     return int(name) if name.lstrip("-").isdigit() else name
@@ -164,5 +157,4 @@ def _number(name: str) -> Any:
 
 def _toml(value: Any) -> str:
     """Text, numbers and lists of them; JSON spells them as TOML does."""
-    plain = value.tolist() if isinstance(value, np.ndarray) else value
-    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,14 +8,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recordwise.baselines.data_dependent import SMOOTH, Sanitised, noisy_max_history, sanitise, sanitising_rdp
-from recordwise.baselines.estimator import Facts, Private, Released, Vectors
-from recordwise.baselines.labeller import Labeller, noisy_max
-from recordwise.baselines.public_scale import PublicScale
-from recordwise.baselines.teachers import WHITEN, teacher_votes
-from recordwise.errors import InvalidInput, OutOfRegime, positive, whole
+from recordwise.baselines.estimator import Private, Released, Vectors
+from recordwise.baselines.labeller import noisy_max
+from recordwise.baselines.teachers import Pate
+from recordwise.errors import InvalidInput, OutOfRegime, positive
 from recordwise.privacy.accountant import calibrate
 from recordwise.privacy.events import Approximate, DiscreteGaussianTally, Event
 from recordwise.privacy.guarantee import exact
@@ -24,7 +22,7 @@ from recordwise.votes import NOBODY
 
 
 @dataclass(eq=False, repr=False)
-class GNMax(Labeller):
+class GNMax(Pate):
     """Gaussian noisy maximum of teachers' votes, with PATE's confident aggregation where a threshold is given.
 
     `guarantee_` is the worst case over all records, which the noise is calibrated to. `data_dependent_` is what PATE's
@@ -43,18 +41,6 @@ class GNMax(Labeller):
     """
 
     name: ClassVar[str] = "gnmax"
-    facts: ClassVar[Facts] = Facts(
-        protects="one record, and in fact all that one teacher was taught",
-        public="an unlabelled pool",
-        rounds="one",
-        data_dependent="PATE's own figures are; both are given",
-        elsewhere=(
-            "distributed: yes, by secure sums of the teachers' votes, one teacher per silo; shuffle and local: "
-            "nothing, for a device with one record is no teacher"
-        ),
-    )
-
-    teachers: int = field(default=250, kw_only=True)
     threshold: float | None = field(default=None, kw_only=True)
     data_dependent: bool = field(default=False, kw_only=True)
     order: float = field(default=20.0, kw_only=True)
@@ -65,7 +51,6 @@ class GNMax(Labeller):
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         super().check(num_records, dim, num_classes)
-        whole(teachers=self.teachers)
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise InvalidInput(f"threshold must lie in (0, 1], got {self.threshold!r}")
         positive(order=self.order - 1)
@@ -105,20 +90,6 @@ class GNMax(Labeller):
         if self.data_dependent or self.threshold is not None:
             return Approximate(exact(self.epsilon, "epsilon"), self._delta())
         return self._events(self.sigma2_)[0]
-
-    def look(self, pool: Vectors) -> None:
-        self.scale_of_teachers_ = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
-
-    def votes(self, private: Private, noise: Noise) -> NDArray[np.int64]:
-        """(s, C) counts. Private."""
-        return teacher_votes(
-            private,
-            self.asked_.vectors,
-            self.scale_of_teachers_,
-            teachers=self.teachers,
-            num_classes=len(self.classes_),
-            noise=noise,
-        )
 
     def answer(self, private: Private, noise: Noise) -> Released:
         votes = self.votes(private, noise)

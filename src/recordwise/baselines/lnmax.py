@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.baselines.data_dependent import laplace_log_q, pure_rdp
-from recordwise.baselines.estimator import Facts, Private, Released, Vectors
-from recordwise.baselines.gnmax import GNMax
-from recordwise.baselines.labeller import Labeller, noisy_max
-from recordwise.baselines.public_scale import PublicScale
-from recordwise.baselines.teachers import WHITEN, teacher_votes
-from recordwise.errors import whole
+from recordwise.baselines.estimator import Private, Released
+from recordwise.baselines.labeller import noisy_max
+from recordwise.baselines.teachers import Pate
 from recordwise.privacy.accountant import calibrate
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
 from recordwise.privacy.guarantee import exact
@@ -23,7 +20,7 @@ from recordwise.privacy.noise import DiscreteLaplace, Noise
 
 
 @dataclass(eq=False, repr=False)
-class LNMax(Labeller):
+class LNMax(Pate):
     """Laplace noisy maximum of teachers' votes; pure where delta is zero.
 
     Args:
@@ -34,17 +31,13 @@ class LNMax(Labeller):
     """
 
     name: ClassVar[str] = "lnmax"
-    facts: ClassVar[Facts] = GNMax.facts
     may_be_pure: ClassVar[bool] = True
-
-    teachers: int = field(default=250, kw_only=True)
 
     def most_queries(self, num_records: int, num_classes: int) -> float:
         return self.teachers * float(self.epsilon) / 8  # Laplace noise of s queries has scale 2s/epsilon, or less
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
         super().check(num_records, dim, num_classes)
-        whole(teachers=self.teachers)
         epsilon, delta = exact(self.epsilon, "epsilon"), self._delta()
         if delta == 0:
             self.scale_ = 2 * self.num_queries_ / epsilon
@@ -58,19 +51,8 @@ class LNMax(Labeller):
     def event(self) -> Event:
         return self._event(self.scale_)
 
-    def look(self, pool: Vectors) -> None:
-        self.scale_of_teachers_ = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
-
     def answer(self, private: Private, noise: Noise) -> Released:
-        votes = teacher_votes(
-            private,
-            self.asked_.vectors,
-            self.scale_of_teachers_,
-            teachers=self.teachers,
-            num_classes=len(self.classes_),
-            noise=noise,
-        )
-        return {"labels": noisy_max(votes, DiscreteLaplace(self.scale_), noise)}
+        return {"labels": noisy_max(self.votes(private, noise), DiscreteLaplace(self.scale_), noise)}
 
 
 def private_epsilon(votes: NDArray[np.int64], scale: float, delta: float) -> float:

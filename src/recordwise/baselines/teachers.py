@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Places, Private, Vectors
+from recordwise.baselines.estimator import Facts, Places, Private, Vectors
+from recordwise.baselines.labeller import Labeller
 from recordwise.baselines.public_scale import PublicScale
+from recordwise.errors import whole
 from recordwise.privacy.noise import Noise, uniform_below
 
 WHITEN = 0.5
 SHRINK = 4.0  # records' worth of the grand mean in every class mean: a teacher has few records of each class
+
+
+@dataclass(eq=False, repr=False)
+class Pate(Labeller):
+    """What both of PATE's noisy maxima share: the teachers, and their votes.
+
+    Args:
+      teachers: Disjoint shards of the records.
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        protects="one record, and in fact all that one teacher was taught",
+        public="an unlabelled pool",
+        rounds="one",
+        data_dependent="PATE's own figures are; both are given",
+        elsewhere=(
+            "distributed: yes, by secure sums of the teachers' votes, one teacher per silo; shuffle and local: "
+            "nothing, for a device with one record is no teacher"
+        ),
+    )
+
+    teachers: int = field(default=250, kw_only=True)
+
+    def check(self, num_records: int, dim: int, num_classes: int) -> None:
+        super().check(num_records, dim, num_classes)
+        whole(teachers=self.teachers)
+
+    def look(self, pool: Vectors) -> None:
+        self.scale_of_teachers_ = PublicScale.of(pool, pool.shape[1], whiten=WHITEN)
+
+    def votes(self, private: Private, noise: Noise) -> NDArray[np.int64]:
+        """(s, C) counts. Private."""
+        return teacher_votes(
+            private,
+            self.asked_.vectors,
+            self.scale_of_teachers_,
+            teachers=self.teachers,
+            num_classes=len(self.classes_),
+            noise=noise,
+        )
 
 
 def teacher_votes(

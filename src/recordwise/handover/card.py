@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
+from recordwise.privacy.guarantee import surest
 from recordwise.report import Summary
 
 USE = """import csv
@@ -80,8 +80,7 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
 
 def in_plain_words(guarantee: Any) -> str:
     """What epsilon means to somebody who never heard of it."""
-    epsilon = float(guarantee["epsilon"])
-    sure = 100 / (1 + math.exp(-epsilon))
+    sure = 100 * surest(float(guarantee["epsilon"]))
     return (
         f"In plain words: somebody who knows everything but one record, and holds two versions of that record to be "
         f"equally likely, is at most {sure:.1f} % sure of the right one after seeing all of this."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
 import re
 import sys
@@ -221,6 +222,11 @@ class Guarantee:
             f"; against a reader who added noise, and takes it away, only a factor of at most "
             f"e^{rounded_up(self.insider_epsilon)} holds"
         )
+
+
+def surest(epsilon: float) -> float:
+    """How sure somebody can be of one record afterwards who held two versions of it to be equally likely before."""
+    return 1 / (1 + math.exp(-epsilon))
 
 
 def _both(one: Fraction | None, other: Fraction | None) -> Fraction | None:

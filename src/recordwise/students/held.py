@@ -84,9 +84,10 @@ class Held(FromCounts):
         """
         from recordwise.extras.torch import torch
 
-        from recordwise.students.held_network import STRONG_VIEW, WEAK_VIEW, CountsNetwork, HeldToCounts
-        from recordwise.vision.imitate import PHOTO_VIEW, Imitate, imitate
+        from recordwise.students.held_network import HARD_VIEW, CountsNetwork, HeldToCounts
+        from recordwise.vision.imitate import CLOSE_VIEW, Imitate, imitate
         from recordwise.vision.resnet import Classifier, ResNet
+        from recordwise.vision.self_label import WEAK_VIEW
         from recordwise.vision.self_supervised import channel_statistics
         from recordwise.vision.steps import Compute, fresh_weights
         from recordwise.vision.training import silent
@@ -97,7 +98,7 @@ class Held(FromCounts):
         flip = 0.5 if self.mirror else 0.0
         kept = None if self.checkpoint is None else Path(self.checkpoint)
         seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
-        view = replace(PHOTO_VIEW, flip=flip)
+        view = replace(CLOSE_VIEW, flip=flip)
         with fresh_weights(self.seed):
             body = ResNet(mean=mean, deviation=deviation, width=self.width)
             head = Classifier(body, body.dim, first.shape[1]).head
@@ -109,7 +110,7 @@ class Held(FromCounts):
         network.head.load_state_dict(head.state_dict())
         settings = HeldToCounts(
             epochs=self.epochs, batch=self.batch, labelled_batch=max(1, self.batch // 7), mirror=self.mirror,
-            strong=replace(STRONG_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
+            strong=replace(HARD_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
         )  # fmt: skip
         student = CountsNetwork(
             network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",

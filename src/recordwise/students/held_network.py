@@ -38,12 +38,12 @@ from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.saved import network_of
 from recordwise.vision.schedules import warmed_up
+from recordwise.vision.self_label import WEAK_VIEW
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
-from recordwise.vision.training import EVERY, MomentumSettings, Report, Training, check_images, check_rows, silent
+from recordwise.vision.training import EVERY, Report, Training, WarmedSettings, check_images, check_rows, silent
 
-WEAK_VIEW = Augment(flip=0.5, shift=0.125)
-STRONG_VIEW = Augment(
+HARD_VIEW = Augment(
     flip=0.5, rotate=30, shear=0.3, zoom=0.2, shift=0.2, geometry=0.5,
     brightness=0.6, contrast=0.6, saturation=0.6, hue=0.1, jitter=0.8,
     gray=0.1, invert=0.05, solarize=0.15, posterize=0.15, cutout=16,
@@ -54,7 +54,7 @@ Answers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldToCounts(MomentumSettings):
+class HeldToCounts(WarmedSettings):
     """Settings of a network that is held to counts.
 
     Attributes:
@@ -68,7 +68,6 @@ class HeldToCounts(MomentumSettings):
       begin: The share of each class's images that is taught in the first epochs, by the first answers: the surest.
       first_epochs: Until then the first answers are taught, before the teacher's.
       ask_every: Epochs from one time that the teacher is asked to the next.
-      warm_up: Share of the run in which the learning rate rises.
       keep: The share of itself that the teacher keeps at every step.
       mirror: The teacher's answer is the mean of those to an image and to its mirror image. Never for digits.
     """
@@ -87,7 +86,7 @@ class HeldToCounts(MomentumSettings):
     warm_up: float = 0.01
     keep: float = 0.999
     mirror: bool = True
-    strong: Augment = field(default=STRONG_VIEW)
+    strong: Augment = field(default=HARD_VIEW)
     weak: Augment = field(default=WEAK_VIEW)
 
     def __post_init__(self) -> None:
@@ -99,7 +98,6 @@ class HeldToCounts(MomentumSettings):
             opinion=self.opinion,
             sure=self.sure,
             leniency=self.leniency,
-            warm_up=self.warm_up,
             keep=self.keep,
         )
 

@@ -17,21 +17,28 @@ from torch.nn import functional
 
 from recordwise.errors import InvalidInput, probability
 from recordwise.vision.augment import Augment
-from recordwise.vision.schedules import warmed_up
 from recordwise.vision.steps import Average, Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, MomentumSettings, Report, Training, check_images, check_rows, silent
+from recordwise.vision.training import (
+    EVERY,
+    Report,
+    Training,
+    WarmedSettings,
+    check_images,
+    check_rows,
+    silent,
+    warmed_epoch,
+)
 
-PHOTO_VIEW = Augment(
+CLOSE_VIEW = Augment(
     crop=(0.4, 1.0), flip=0.5, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, jitter=0.8, gray=0.1, cutout=8
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imitate(MomentumSettings):
+class Imitate(WarmedSettings):
     """Settings of a run that imitates encoders.
 
     Attributes:
-      warm_up: Share of the run in which the learning rate rises.
       keep: The share of itself that the average of the weights keeps at every step.
     """
 
@@ -40,11 +47,11 @@ class Imitate(MomentumSettings):
     rate: float = 0.1
     warm_up: float = 0.05
     keep: float = 0.999
-    view: Augment = field(default=PHOTO_VIEW)
+    view: Augment = field(default=CLOSE_VIEW)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        probability(warm_up=self.warm_up, keep=self.keep)
+        probability(keep=self.keep)
 
 
 def imitate(
@@ -91,19 +98,8 @@ def imitate(
         average.follow()
         total.add_(loss.detach())
 
-    recorded = Recorded(step, compute, generator)
-
-    def one_epoch(epoch: int) -> float:
-        total.zero_()
-        batches.shuffle()
-        for batch in range(len(batches)):
-            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
-            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
-            recorded()
-        return float(total) / len(batches)
-
     training = Training(
-        one_epoch,
+        warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"learner": learner, "average": average, "descent": descent, "generator": generator},
         settings=settings,
         seed=seed,

@@ -14,17 +14,16 @@ from recordwise.extras.torch import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recordwise.errors import positive, probability, whole
+from recordwise.errors import positive, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import ResNet
-from recordwise.vision.schedules import warmed_up
 from recordwise.vision.self_supervised import PHOTO_VIEW, channel_statistics, perceptron
 from recordwise.vision.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, MomentumSettings, Report, Training, check_images, silent
+from recordwise.vision.training import EVERY, Report, Training, WarmedSettings, check_images, silent, warmed_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimClr(MomentumSettings):
+class SimClr(WarmedSettings):
     """Settings of SimCLR; the defaults are usual for CIFAR-10."""
 
     epochs: int = 400
@@ -42,7 +41,6 @@ class SimClr(MomentumSettings):
         super().__post_init__()
         whole(width=self.width, hidden=self.hidden, projection=self.projection)
         positive(temperature=self.temperature)
-        probability(warm_up=self.warm_up)
 
 
 def simclr(
@@ -84,19 +82,8 @@ def simclr(
         descent.update(torch.autograd.grad(loss, parameters))
         total.add_(loss.detach())
 
-    recorded = Recorded(step, compute, generator)
-
-    def one_epoch(epoch: int) -> float:
-        total.zero_()
-        batches.shuffle()
-        for batch in range(len(batches)):
-            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
-            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
-            recorded()
-        return float(total) / len(batches)
-
     training = Training(
-        one_epoch,
+        warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"backbone": backbone, "projector": projector, "descent": descent, "generator": generator},
         settings=settings,
         seed=seed,

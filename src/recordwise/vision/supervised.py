@@ -15,17 +15,24 @@ from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput, probability
 from recordwise.vision.augment import Augment
-from recordwise.vision.schedules import warmed_up
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
-from recordwise.vision.training import EVERY, MomentumSettings, Report, Training, check_images, check_rows, silent
+from recordwise.vision.training import (
+    EVERY,
+    Report,
+    Training,
+    WarmedSettings,
+    check_images,
+    check_rows,
+    silent,
+    warmed_epoch,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised(MomentumSettings):
+class Supervised(WarmedSettings):
     """Settings of a supervised run; what comes out is the average of the weights after the last epoch.
 
     Attributes:
-      warm_up: Share of the run in which the learning rate rises.
       keep: The share of itself that the average keeps at every step.
     """
 
@@ -37,7 +44,7 @@ class Supervised(MomentumSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        probability(warm_up=self.warm_up, keep=self.keep)
+        probability(keep=self.keep)
 
 
 def train(
@@ -86,19 +93,8 @@ def train(
         average.follow()
         total.add_(loss.detach())
 
-    recorded = Recorded(step, compute, generator)
-
-    def one_epoch(epoch: int) -> float:
-        total.zero_()
-        batches.shuffle()
-        for batch in range(len(batches)):
-            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
-            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
-            recorded()
-        return float(total) / len(batches)
-
     training = Training(
-        one_epoch,
+        warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"learner": learner, "average": average, "descent": descent, "generator": generator},
         settings=settings,
         seed=seed,

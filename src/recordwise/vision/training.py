@@ -20,9 +20,10 @@ from recordwise.extras.torch import torch
 from torch import Tensor, nn
 
 from recordwise.durable import write_whole
-from recordwise.errors import ChangedInput, InvalidInput, positive, shown, whole
+from recordwise.errors import ChangedInput, InvalidInput, positive, probability, shown, whole
 from recordwise.hashing import fingerprint
-from recordwise.vision.steps import Compute, MomentumDescent
+from recordwise.vision.schedules import warmed_up
+from recordwise.vision.steps import Batches, Compute, MomentumDescent
 
 EVERY = 10  # epochs from one checkpoint to the next
 FORMAT = "2"  # of what is kept, to be raised when a way to train keeps other things
@@ -62,6 +63,38 @@ class MomentumSettings(Settings):
 
     def descent(self, parameters: Sequence[Tensor], *, nesterov: bool = False) -> MomentumDescent:
         return MomentumDescent(parameters, momentum=self.momentum, weight_decay=self.weight_decay, nesterov=nesterov)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmedSettings(MomentumSettings):
+    """The same for those whose learning rate rises first, and then falls along half a cosine.
+
+    Attributes:
+      warm_up: Share of the run in which the learning rate rises.
+    """
+
+    warm_up: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        probability(warm_up=self.warm_up)
+
+
+def warmed_epoch(
+    step: Callable[[], None], batches: Batches, total: Tensor, descent: MomentumDescent, settings: WarmedSettings
+) -> Callable[[int], float]:
+    """One epoch of such a run: every batch once. It gives the mean of what steps add to `total`."""
+
+    def one_epoch(epoch: int) -> float:
+        total.zero_()
+        batches.shuffle()
+        for batch in range(len(batches)):
+            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
+            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
+            step()
+        return float(total) / len(batches)
+
+    return one_epoch
 
 
 class Stateful(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
@@ -81,9 +82,9 @@ class Shuffled(Protocol[Message]):
             insider_epsilon=self.epsilon if self.colluding else None,
         )
 
+    @abstractmethod
     def shuffle(self, messages: Iterable[Message], noise: Noise) -> Message:
         """All messages in a random order: what an honest shuffler shows the server."""
-        raise NotImplementedError
 
     def release_nobody(self, parties: int, noise: Noise) -> None:
         self.shuffle([self.client(Votes.of_nobody(self.ballot, parties), noise)], noise)
