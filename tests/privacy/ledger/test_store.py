@@ -46,13 +46,17 @@ def test_who_ends_the_process_inside_a_statement_is_no_fault_of_the_ledger(
 ) -> None:
     store = Store(tmp_path / "ledger.sqlite", wait=1)
     store.prepare(create=True, begin=lambda connection, held: None)
-    with pytest.raises(ending), store.writing() as connection:
 
-        def stop(*_: object) -> None:
-            raise ending
+    def stop(*_: object) -> None:
+        raise ending
 
-        sa.event.listen(connection, "before_cursor_execute", stop)
-        connection.exec_driver_sql("SELECT 1")
+    def write() -> None:
+        with store.writing() as connection:
+            sa.event.listen(connection, "before_cursor_execute", stop)
+            connection.exec_driver_sql("SELECT 1")
+
+    with pytest.raises(ending):
+        write()
 
 
 def test_opening_again_writes_nothing(tmp_path: Path) -> None:
