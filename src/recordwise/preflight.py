@@ -35,15 +35,27 @@ def plan_job(
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
+    settings, outlook = outlook_of(job, progress, num_records=num_records)
+    if num_queries is None and isinstance(job.method.num_queries, int):
+        num_queries = (job.method.num_queries,)
+    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+
+
+def outlook_of(
+    job: JobFile, progress: Progress | None = None, *, num_records: int | None = None
+) -> tuple[RunSettings, Outlook]:
+    """What the job asks for, with the schema that its pool fixes, and all that a plan of it looks at.
+
+    Args:
+      num_records: How many records will vote; the job's `records.expected` when None.
+    """
     job, public = _expecting(job, num_records), job.public.read("public")
     schema, pool = job.read_pool(public)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
     outlook = _outlook(job, settings, pool, public, None, progress or Silent())
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
-    if num_queries is None and isinstance(job.method.num_queries, int):
-        num_queries = (job.method.num_queries,)
-    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+    return settings, outlook
 
 
 def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:
