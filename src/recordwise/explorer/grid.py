@@ -72,6 +72,8 @@ class Grid:
         classes, most = outlook.known.num_classes, min(MOST_QUERIES, outlook.num_samples // SMALLEST)
         sizes = {classes * factor for factor in FACTORS if classes * factor <= most}
         sizes = {size for size in sizes if size >= votes_per_record} or {min(classes, outlook.num_samples)}
+        if terms.one_query_per_class:
+            sizes = {classes}
         usual = sorted(sizes)[min(len(sizes) - 1, FACTORS.index(4))]  # where most searches end, or near it
         likely = usual if num_queries is None else num_queries
         epsilon = float(terms.epsilon)

@@ -34,6 +34,7 @@ function choose(t, q, e) {
   byId("epsilon").value = e;
   byId("queries").value = q;
   document.querySelector(`#trusts input[value="${t}"]`).checked = true;
+  write("written", ""); // it was about another choice
   show();
   drawMap();
 }
@@ -64,7 +65,6 @@ function show() {
   write("promise", known ? one.promise : "");
   write("lines", lines(epsilon, queries, trust.name));
   byId("write").disabled = Boolean(one && one.refused);
-  write("written", "");
   drawCurves();
   showGrid();
 }
