@@ -88,7 +88,7 @@ def obey(order: dict[str, object]) -> list[dict[str, object]]:
 
 
 # What a first use loads and compiles is loaded and compiled once, not by every fork.
-with tempfile.TemporaryDirectory() as folder, open(os.devnull, "wb") as nowhere:
+with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("wb") as nowhere:
     use = {"owner": folder, "produced": os.devnull, "place": f"{folder}/ledger.sqlite", "budget": "1"}
     use_ledger(use, "first", nowhere.fileno())
 
