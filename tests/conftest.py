@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,25 @@ sys.path += [str(folder) for folder in (TESTS, *TESTS.rglob("*")) if folder.is_d
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)
 hypothesis.settings.load_profile("recordwise")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "append to this file how much was tried, and how much of it went wrong"
+    parser.addoption("--counts", type=lambda path: Path(path).absolute(), help=told)
+
+
+@pytest.fixture
+def counted(request: pytest.FixtureRequest) -> Callable[[str, int, int], None]:
+    """Writes down how many things of a kind a test tried, and how many went wrong; for `benchmarks.faults`."""
+    place: Path | None = request.config.getoption("--counts")
+
+    def write(what: str, tried: int, wrong: int) -> None:
+        if place is not None:
+            line = {"test": request.node.nodeid, "what": what, "tried": tried, "wrong": wrong}
+            with place.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    return write
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from counts import BYTES, Counted
 from ended import at_most
 from mutations import mutations
 from PIL import Image
@@ -286,6 +287,9 @@ def test_a_parser_survives_what_is_nearly_right(name: str, tmp_path: Path, monke
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_parser_survives_a_minute(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parser_survives_a_minute(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted
+) -> None:
     monkeypatch.chdir(tmp_path)
     fuzz(TARGETS[name], TARGETS[name].many)
+    counted(BYTES, TARGETS[name].many, 0)  # the first that goes wrong ends the test

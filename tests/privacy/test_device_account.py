@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counts import KILLS, Counted
 
 from recordwise.device import Task
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault
@@ -218,7 +219,9 @@ def device(place: Path, asked: Path, dies_at: int) -> subprocess.CompletedProces
 
 @pytest.mark.timeout(1200)  # a process per death, on a machine that may be busy
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path, every: int) -> None:
+def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(
+    tmp_path: Path, every: int, counted: Counted
+) -> None:
     task().save(tmp_path / "task.npz")
     deaths = 0
     for dies_at in range(0, 100, every):
@@ -237,6 +240,7 @@ def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_pat
         assert not died.stdout or again.stdout == died.stdout, "one charge, two messages"
         assert DeviceAccount(place).spent == 2
     assert deaths >= 10 / every
+    counted(KILLS, deaths, 0)
 
 
 def test_of_devices_that_race_for_the_last_of_the_cap_one_wins(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""How many kills, faults, races and bad inputs were survived: the tests that take minutes, and what they count.
+
+python -m benchmarks.faults [--counts FILE] [what else pytest is told, such as -k fuzz]
+
+With --counts, parts that ran before are kept in FILE, and the result is of all of them together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.provenance import hardware, today, versions, write
+
+TESTS = ("tests/faults", "tests/privacy/ledger", "tests/privacy/test_device_account.py", "tests/federation")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--counts", type=Path)
+    asked, more = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        counts = asked.counts or Path(folder) / "counts"
+        command = [sys.executable, "-m", "pytest", "-m", "slow", "--counts", str(counts), *TESTS, *more]
+        subprocess.run(command, check=True)
+        rows = totals(counts.read_text())
+    about = {"command": "python -m benchmarks.faults", "date": today(), "hardware": hardware(), "versions": versions()}
+    write("faults", [{**row, **about} for row in rows])
+
+
+def totals(lines: str) -> list[dict[str, object]]:
+    """Rows by what was tried; of a test that ran again only the last time counts."""
+    latest = {(line["test"], line["what"]): line for line in map(json.loads, lines.splitlines())}
+    return [
+        {
+            "what": what,
+            "tried": sum(line["tried"] for line in latest.values() if line["what"] == what),
+            "went_wrong": sum(line["wrong"] for line in latest.values() if line["what"] == what),
+        }
+        for what in sorted({line["what"] for line in latest.values()})
+    ]
+
+
+if __name__ == "__main__":
+    main()
