@@ -178,6 +178,26 @@ def answered_again(place: Path) -> bytes:
 
 
 # Runs on a device with NumPy alone, and dies at the given call that touches the disk; sends its message to stdout.
+def test_only_the_last_answer_may_be_missing_from_what_the_owner_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "account"
+    account, states = DeviceAccount(place, 4), []
+    with monkeypatch.context() as dies:
+        dies.setattr(DeviceAccount, "_note", lambda *_: None)  # as if killed right before
+        for key in "abc":
+            account.release(key, Fraction(1), key.encode)
+            states.append(place.read_bytes())
+    place.write_bytes(states[0])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+    place.write_bytes(states[2])
+    assert account.release("c", Fraction(1), bytes) == b"c"  # asked for again, it is remembered
+    place.write_bytes(states[1])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+
+
 MORTAL = """
 import builtins, io, os, sys
 class NumpyOnly:
