@@ -1,8 +1,9 @@
 """How many kills, faults, races and bad inputs were survived: the tests that take minutes, and what they count.
 
-python -m benchmarks.faults [--counts FILE] [what else pytest is told, such as -k fuzz]
+python -m benchmarks.faults [--counts FILE] [--share 1] [what else pytest is told, such as -k fuzz]
 
-With --counts, parts that ran before are kept in FILE, and the result is of all of them together.
+With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much of a
+minute's worth each parser gets, and of the racing charges.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ TESTS = ("tests/faults", "tests/privacy/ledger", "tests/privacy/test_device_acco
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--counts", type=Path)
+    parser.add_argument("--share", type=float, default=1.0)
     asked, more = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         counts = asked.counts or Path(folder) / "counts"
-        command = [sys.executable, "-m", "pytest", "-m", "slow", "--counts", str(counts), *TESTS, *more]
-        subprocess.run(command, check=True)
+        told = ["--counts", str(counts), "--share", str(asked.share)]
+        subprocess.run([sys.executable, "-m", "pytest", "-m", "slow", *told, *TESTS, *more], check=True)
         rows = totals(counts.read_text())
-    about = {"command": "python -m benchmarks.faults", "date": today(), "hardware": hardware(), "versions": versions()}
+    share = f" --share {asked.share:g}" if asked.share != 1 else ""
+    about = {"command": f"python -m benchmarks.faults{share}", "date": today(), "hardware": hardware(), "versions": versions()}
     write("faults", [{**row, **about} for row in rows])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from counts import BYTES, Counted
+from counts import BYTES, Counted, Share
 from ended import at_most
 from mutations import mutations
 from PIL import Image
@@ -295,8 +295,9 @@ def test_a_parser_survives_what_is_nearly_right(name: str, tmp_path: Path, monke
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_parser_survives_a_minute(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted, share: Share
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    fuzz(TARGETS[name], TARGETS[name].many)
-    counted(BYTES, TARGETS[name].many, 0)  # the first that goes wrong ends the test
+    many = share(TARGETS[name].many)
+    fuzz(TARGETS[name], many)
+    counted(BYTES, many, 0)  # the first that goes wrong ends the test
