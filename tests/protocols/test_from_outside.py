@@ -167,8 +167,8 @@ def test_it_labels_a_pool_and_is_reported() -> None:
 def test_it_is_audited_and_a_broken_twin_is_caught() -> None:
     """By sampling alone: nothing is known about it. An audit calls a true claim violated with probability 1e-6."""
     ballot = Ballot(num_queries=2, num_classes=2)
-    assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
-    assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
+    assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=600).violated
+    assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=600).violated
 
 
 def test_it_runs_between_silos(tmp_path: Path) -> None:
