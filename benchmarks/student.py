@@ -1,9 +1,9 @@
 """Seconds to teach a student from a release: `python -m benchmarks.student`.
 
-Pool samples in 400 columns, ten classes of three bell curves each, k-means queries and a release at epsilon 1 over twice
-as many records. Measured is `learn_from_counts` alone, once each: choosing the penalty and fitting, on the threads that it
-takes by itself. Nobody else teaches from such a table, so there is no peer; the seconds that scikit-learn's logistic
-regression takes on the pool's true labels are there for scale.
+Pool samples in 400 columns, ten classes of three bell curves each, k-means queries, and a release at epsilon 1 over
+twice as many records. Measured is `learn_from_counts` alone, once each: choosing the penalty and fitting, on the
+threads that it takes by itself. Nobody else teaches from such a table, so there is no peer; the seconds that
+scikit-learn's logistic regression takes on the pool's true labels are there for scale.
 """
 
 from __future__ import annotations
