@@ -1,7 +1,7 @@
 """Make the explorer's page on scikit-learn's digits, which the documentation shows, and its screenshots.
 
-    python scripts/explorer_pages.py            # both; minutes
-    python scripts/explorer_pages.py --screenshots    # of the page that is there
+python scripts/explorer_pages.py            # both; minutes
+python scripts/explorer_pages.py --screenshots    # of the page that is there
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
+from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.formats import json_file
 from recordwise.job import JobFile
@@ -35,7 +36,7 @@ def plan_job(
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
-    settings, outlook = outlook_of(job, progress, num_records=num_records)
+    settings, _, outlook = outlook_of(job, progress, num_records=num_records)
     if num_queries is None and isinstance(job.method.num_queries, int):
         num_queries = (job.method.num_queries,)
     return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
@@ -43,8 +44,8 @@ def plan_job(
 
 def outlook_of(
     job: JobFile, progress: Progress | None = None, *, num_records: int | None = None
-) -> tuple[RunSettings, Outlook]:
-    """What the job asks for, with the schema that its pool fixes, and all that a plan of it looks at.
+) -> tuple[RunSettings, Schema, Outlook]:
+    """What the job asks for, how its samples are read, and all that a plan of it looks at.
 
     Args:
       num_records: How many records will vote; the job's `records.expected` when None.
@@ -55,7 +56,7 @@ def outlook_of(
     outlook = _outlook(job, settings, pool, public, None, progress or Silent())
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
-    return settings, outlook
+    return settings, schema, outlook
 
 
 def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:

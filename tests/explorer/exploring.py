@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 from tests.planner.worlds import blobs
+
+from recordwise.explorer import Exploration
 
 HOSTILE = "</script><img src=x onerror=\"window.pwned=1\"><b>'bold'</b>"
 JOB = """# what we agreed on with the ward
@@ -45,3 +49,14 @@ def make_job(folder: Path, text: str = JOB) -> Path:
             table.writerow([f"{row[0]:.4f}", f"{row[1]:.4f}", HOSTILE if number % 2 else "&amp; plain", known])
     (folder / "job.toml").write_text(text)
     return folder / "job.toml"
+
+
+def afresh(found: Exploration, path: Path | None = None) -> Exploration:
+    """The same exploration, of the job at another path, with nothing computed yet."""
+    return replace(
+        found,
+        path=path or found.path,
+        grid=replace(found.grid, cells={}),
+        wanted=[],
+        stopped=threading.Event(),
+    )

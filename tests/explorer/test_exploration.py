@@ -40,7 +40,7 @@ def embedded(page: str) -> Any:
 
 def test_a_cell_is_what_the_plan_says(found: Exploration) -> None:
     cell = found.grid.cell(found.grid.start)
-    settings, outlook = outlook_of(read_job(found.path))
+    settings, _, outlook = outlook_of(read_job(found.path))
     made = plan(outlook, settings.terms, num_queries=[6], votes_per_record=[1], compare=False).recommended
     expected = made.student_accuracy
     assert cell["student"] == [expected.mean, expected.low, expected.high]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exploring import HOSTILE, make_job
+from exploring import HOSTILE, afresh, make_job
 
 from browsers import launched
 from recordwise.explorer import Exploration, explore, render
@@ -25,9 +25,14 @@ def browser() -> Iterator[Any]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Exploration:
+    return explore(make_job(tmp_path_factory.mktemp("explore")))
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[PageServer]:
-    found = explore(make_job(tmp_path))
+def server(explored: Exploration, tmp_path: Path) -> Iterator[PageServer]:
+    found = afresh(explored, make_job(tmp_path))
     with PageServer(found) as made, found.filling():
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -95,8 +100,10 @@ def test_a_choice_is_made_and_written(
     page.close()
 
 
-def test_samples_show_on_hover_and_by_keyboard_and_stay_text(browser: Any, tmp_path: Path) -> None:
-    found = explore(make_job(tmp_path))
+def test_samples_show_on_hover_and_by_keyboard_and_stay_text(
+    browser: Any, explored: Exploration, tmp_path: Path
+) -> None:
+    found = afresh(explored)
     found.grid.cell(found.grid.start)
     file = tmp_path / "page.html"
     file.write_text(render(found.document(travels=True)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exploring import JOB, make_job
+from exploring import JOB, afresh, make_job
 
 from recordwise.explorer import explore
 from recordwise.explorer.server import PageServer
@@ -104,7 +104,7 @@ def test_cells_come_as_they_are_computed(server: PageServer) -> None:
 
 
 def test_what_the_page_asks_for_is_computed_first(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    exploration, made = explore(server.exploration.path), []
+    exploration, made = afresh(server.exploration), []
     exploration.wanted.append(exploration.grid.order()[-1])
 
     def cell(self: Any, at: Any) -> None:

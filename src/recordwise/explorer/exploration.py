@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from recordwise.account import Account
-from recordwise.data import Schema
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.explorer.editing import Chosen, trusting, write_beside
 from recordwise.explorer.grid import FEWEST_PARTIES, At, Grid
@@ -142,7 +141,7 @@ def explore(path: Path, progress: Progress | None = None, *, num_records: int | 
       num_records: How many records will vote; the job's `records.expected` when None.
     """
     progress, job = progress or Silent(), read_job(path)
-    settings, outlook = outlook_of(job, progress, num_records=num_records)
+    settings, schema, outlook = outlook_of(job, progress, num_records=num_records)
     asked = job.method.num_queries
     grid = Grid.of(
         outlook,
@@ -151,7 +150,7 @@ def explore(path: Path, progress: Progress | None = None, *, num_records: int | 
         votes_per_record=settings.votes_per_record,
     )
     with progress.step("explore: draw the map", 1):
-        drawn = map_of(outlook, Schema.given(settings.records.schema), grid.queries, settings.votes_per_record)
+        drawn = map_of(outlook, schema, grid.queries, settings.votes_per_record)
     return Exploration(path=Path(path).resolve(), job=job, grid=grid, map=drawn)
 
 
