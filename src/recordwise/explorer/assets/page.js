@@ -56,15 +56,16 @@ function show() {
   const known = one && one.student;
   write("student", known ? percent(one.student[0]) : one ? "–" : "…");
   write("student-range", known ? `${range(one.student)} in four plausible tasks of five` : one ? one.refused : "being computed");
-  write("labels", known ? `${percent(one.labels[0])} (${range(one.labels)})` : "–");
-  write("noise", known ? `± ${one.noise < 10 ? one.noise.toFixed(1) : many(Math.round(one.noise))}` : "–");
-  write("votes", known ? (one.votes < 10 ? one.votes.toFixed(1) : many(Math.round(one.votes))) : "–");
-  write("mechanism", known ? one.mechanism : "–");
+  write("labels", known ? percent(one.labels[0]) : "–");
+  const released = one && one.noise !== undefined;
+  write("noise", released ? `± ${one.noise < 10 ? one.noise.toFixed(1) : many(Math.round(one.noise))}` : "–");
+  write("votes", released ? (one.votes < 10 ? one.votes.toFixed(1) : many(Math.round(one.votes))) : "–");
+  write("mechanism", released ? one.mechanism : "–");
   drawGauge(known && one.student);
-  drawAgainst(known && one);
-  write("promise", known ? one.promise : "");
+  drawAgainst(released && one);
+  write("promise", released ? one.promise : "");
   write("lines", lines(epsilon, queries, trust.name));
-  byId("write").disabled = Boolean(one && one.refused);
+  byId("write").disabled = Boolean(one && !released);
   drawCurves();
   showGrid();
 }
