@@ -220,7 +220,7 @@ def test_the_command_writes_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 0 and done.stdout.strip() == str(page)
     document = embedded(page.read_text())
     assert (document["queries"], document["epsilons"], document["total"]) == ([3], [1.0, 2.0], 6)
-    assert len(document["cells"]) == 6 and document["travels"] and document["open"]
+    assert len(document["cells"]) == 6 and document["travels"]
     assert {path.name for path in tmp_path.iterdir()} == {"job.toml", "pool.csv", "page.html"}
 
 

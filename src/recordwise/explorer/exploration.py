@@ -63,7 +63,6 @@ class Exploration:
             "records": outlook.num_records,
             "classes": outlook.known.num_classes,
             "pool": outlook.num_samples,
-            "delta": self.job.privacy.delta,
             "votes_per_record": grid.votes_per_record,
             "trusts": [
                 {"name": str(one.trust), "sees": WHO_SEES[one.trust], "refused": one.refused} for one in grid.offers
@@ -71,7 +70,6 @@ class Exploration:
             "queries": list(grid.queries),
             "epsilons": list(grid.epsilons),
             "start": list(grid.start),
-            "open": self.job.method.num_queries == "auto",
             "parties": FEWEST_PARTIES if self.job.privacy.trust.parties < FEWEST_PARTIES else 0,
             "cells": list(grid.cells.values()),
             "total": len(grid.order()),

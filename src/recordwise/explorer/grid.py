@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from recordwise.errors import RecordwiseError
 from recordwise.planner import Outlook, predict
+from recordwise.planner.outlook import PER_QUERY
 from recordwise.planner.planning import HOPELESS
 from recordwise.privacy.guarantee import Trust, exact
 from recordwise.protocols.registry import AUTO
@@ -21,7 +22,6 @@ from recordwise.votes import Ballot
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class
-SMALLEST = 2  # pool samples that a query should own on average, at least
 MOST_QUERIES = 1000  # more take minutes to simulate, each
 FEWEST_PARTIES = 2  # of distributed trust, where the job names none
 
@@ -66,12 +66,12 @@ class Grid:
 
     @classmethod
     def of(cls, outlook: Outlook, terms: Terms, *, num_queries: int | None, votes_per_record: int) -> Grid:
-        """The stops around a job's own settings, which are among them.
+        """The stops around a job's own settings, which are among them; so many queries as a simulation has samples for.
 
         Args:
           num_queries: The job's own; None where the job leaves it open.
         """
-        classes, most = outlook.known.num_classes, min(MOST_QUERIES, outlook.num_samples // SMALLEST)
+        classes, most = outlook.known.num_classes, min(MOST_QUERIES, outlook.num_samples // PER_QUERY)
         sizes = {classes * factor for factor in FACTORS if classes * factor <= most}
         sizes = {size for size in sizes if size >= votes_per_record} or {min(classes, outlook.num_samples)}
         if terms.one_query_per_class:
