@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from in_memory import memory
+
 
 @contextlib.contextmanager
 def running_postgres(*, binaries: Path | None = None) -> Iterator[str]:
@@ -21,7 +23,7 @@ def running_postgres(*, binaries: Path | None = None) -> Iterator[str]:
     """
     binaries = binaries or find_binaries()
     # Not pytest's folder: its path may exceed the 107 bytes a socket's path may have, and only its owner may enter it.
-    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-", dir=memory()))
     try:
         account: dict[str, object] = {}
         if os.geteuid() == 0:
