@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from disk import Disk, Point, changes_in, digest, put
+
 from in_memory import memory
 
 HERE = Path(__file__).parent
