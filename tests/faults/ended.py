@@ -20,7 +20,7 @@ from types import FrameType
 from recordwise import cli
 
 KNOWN = {0, 1, 2, 3, 4, 5, 6, 7, 8}  # 70 is a fault that nobody thought of, 130 an interrupted command
-PATIENCE = 60  # seconds: far more than any of these commands takes, on a busy machine too
+PATIENCE = 240  # seconds: far more than any of these commands takes, on a busy machine too
 STEP = " ..."  # a line that shows how far a run is
 NOTE = "recordwise: note: "  # what a check found that stops nothing
 HOLDER = "for the holder only"  # lines beside the output that tell of records

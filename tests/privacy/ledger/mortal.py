@@ -31,6 +31,11 @@ def use_ledger(order: dict[str, object], key: str, out: int) -> None:
         with Path(str(order["produced"])).open("a") as file:  # counts how often somebody looked at the records
             file.write(f"{key}\n")
         time.sleep(float(str(order.get("seconds", 0))))
+        end = time.monotonic() + 120
+        while len(Path(str(order["produced"])).read_text().split()) < int(str(order.get("meet", 0))):
+            if time.monotonic() > end:  # nobody else comes this far
+                break
+            time.sleep(0.01)
         payload = os.urandom(16)
         if order.get("twin") == "shows before the commit":
             os.write(out, payload)

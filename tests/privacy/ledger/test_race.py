@@ -59,7 +59,7 @@ def test_racers_for_one_key_get_one_release_for_one_charge(place: str, mortals: 
 
 
 def test_the_race_exposes_a_ledger_that_takes_no_lock(new_schema: Callable[..., str], mortals: Mortals) -> None:
-    outcomes, _ = mortals.use(new_schema(), *RACERS, budget="1/10", seconds=0.2, twin="takes no lock")
+    outcomes, _ = mortals.use(new_schema(), *RACERS, budget="1/10", meet=2, twin="takes no lock")
     assert sum(outcome.released for outcome in outcomes) > 1
 
 
