@@ -240,7 +240,7 @@ function paint() {
     pen.arc(x, y, size, 0, 7);
     pen.fill();
   });
-  pen.globalAlpha = held === null ? 1 : 0.35;
+  pen.globalAlpha = held === null ? 1 : 0.55;
   if (map.kind === "images") typical(owner).forEach(([i, query]) => stamp(pen, i, query, width));
   pen.globalAlpha = 1;
   if (pointed !== null) {
