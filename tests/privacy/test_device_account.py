@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from counts import KILLS, Counted
 from recordwise.device import Task
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault
 from recordwise.privacy.device_account import DeviceAccount
@@ -177,6 +178,26 @@ def answered_again(place: Path) -> bytes:
     return DeviceAccount(place).release("task-0", Fraction(1), lambda: b"new")
 
 
+def test_only_the_last_answer_may_be_missing_from_what_the_owner_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "account"
+    account, states = DeviceAccount(place, 4), []
+    with monkeypatch.context() as dies:
+        dies.setattr(DeviceAccount, "_note", lambda *_: None)  # as if killed right before
+        for key in "abc":
+            account.release(key, Fraction(1), key.encode)
+            states.append(place.read_bytes())
+    place.write_bytes(states[0])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+    place.write_bytes(states[2])
+    assert account.release("c", Fraction(1), bytes) == b"c"  # asked for again, it is remembered
+    place.write_bytes(states[1])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+
+
 # A device with NumPy alone. Every line it reads is an order to one process, a fork that has loaded everything and done
 # nothing; it dies at the given call that touches the disk, and sends its message.
 DEVICES = """
@@ -267,7 +288,9 @@ def devices() -> Iterator[Devices]:
     running.end()
 
 
-def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path, devices: Devices) -> None:
+def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(
+    tmp_path: Path, devices: Devices, counted: Counted
+) -> None:
     asked = tmp_path / "task.npz"
     task().save(asked)
     for dies_at in itertools.count():
@@ -285,6 +308,7 @@ def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_pat
         assert not died.sent or again.sent == died.sent, "one charge, two messages"
         assert DeviceAccount(place).spent == 2
     assert dies_at >= 10  # deaths
+    counted(KILLS, dies_at, 0)
 
 
 def test_of_devices_that_race_for_the_last_of_the_cap_one_wins(tmp_path: Path, devices: Devices) -> None:

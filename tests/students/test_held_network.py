@@ -207,3 +207,13 @@ def test_what_cannot_teach_is_refused_in_one_line():
         assert "\n" not in str(refusal.value)
     with pytest.raises(InvalidInput, match="sure"):
         HeldToCounts(sure=1.5)
+    for opinion in (-0.1, 1.1, float("nan")):
+        with pytest.raises(InvalidInput, match="opinion must lie between 0 and 1"):
+            HeldToCounts(opinion=opinion)
+
+
+@pytest.mark.parametrize("opinion", [0.0, 1.0])
+def test_first_answers_stay_in_the_teachers_or_are_let_go_of(opinion: float):
+    first, answers = np.array([[0.8, 0.2], [0.2, 0.8]]), np.full((2, 2), 0.5)
+    aligned = Alignment(first, [])(answers, HeldToCounts(opinion=opinion).opinion)
+    np.testing.assert_allclose(aligned, first if opinion else answers, atol=1e-6)

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.data.samples import Samples
-from recordwise.errors import InvalidInput, probability, whole
+from recordwise.errors import InvalidInput, probability, real, whole
 from recordwise.randomness import seeded
 from recordwise.stored import NotPlain
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
@@ -62,7 +62,7 @@ class HeldToCounts(WarmedSettings):
       batch: Images per step whose labels are the teacher's.
       labelled_batch: Images per step of those that were sure from the start, weakly changed.
       labelled: The share of each class's images that are among them.
-      opinion: How much of the first answers stays in the teacher's, as a power; 0 lets go of them.
+      opinion: How much of the first answers stays in the teacher's, as a power from 0 (they are let go of) to 1.
       sure: An aligned answer counts from this probability on; for a class that fewer images are sure of, from less.
       leniency: How much less at most, as a share of `sure`.
       begin: The share of each class's images that is taught in the first epochs, by the first answers: the surest.
@@ -95,11 +95,13 @@ class HeldToCounts(WarmedSettings):
         probability(
             begin=self.begin,
             labelled=self.labelled,
-            opinion=self.opinion,
             sure=self.sure,
             leniency=self.leniency,
             keep=self.keep,
         )
+        real(opinion=self.opinion)
+        if not 0 <= self.opinion <= 1:
+            raise InvalidInput(f"opinion must lie between 0 and 1, got {self.opinion!r}")
 
 
 def hold_to_counts(

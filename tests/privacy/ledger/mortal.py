@@ -5,6 +5,7 @@ Reads one JSON order per line, forks the processes it asks for, and answers with
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import psycopg  # noqa: F401  # so that no fork has to
 
-from recordwise.errors import RecordwiseError
+from recordwise.errors import BudgetExceeded, RecordwiseError
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger import Ledger, ledger
@@ -42,6 +43,9 @@ def use_ledger(order: dict[str, object], key: str, out: int) -> None:
         ledger.Ledger._budget = lambda self, connection, name, lock=False: find(self, connection, name)  # type: ignore[method-assign]
     book = Ledger.open(str(order["place"]))
     book.open_budget("study", epsilon=order["budget"])  # type: ignore[arg-type]
+    for number in range(int(str(order.get("before", 0)))):
+        with contextlib.suppress(BudgetExceeded):
+            book.release("study", f"{key}/{number}", Pure(EPSILON), Guarantee(epsilon=EPSILON), produce)  # type: ignore[arg-type]
     payload = book.release("study", key, Pure(EPSILON), Guarantee(epsilon=EPSILON), produce)  # type: ignore[arg-type]
     if order.get("twin") != "shows before the commit":
         os.write(out, payload)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from mortals import Mortals
 
+from counts import CHARGES, Counted, Share
 from recordwise.privacy.ledger import Ledger
 
 RACERS = [f"racer-{number}" for number in range(6)]
@@ -27,6 +28,26 @@ def test_exactly_as_many_win_as_the_budget_can_pay(place: str, mortals: Mortals,
     assert [entry.spent for entry in history] == [Fraction(count, 10) for count in range(1, affordable + 1)]
     shown = Counter(outcome.shown for outcome in outcomes if outcome.released)
     assert shown == Counter(ledger.payload("study", entry.key) for entry in history)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_of_thousands_of_charges_exactly_as_many_are_paid_as_the_budget_allows(
+    new_place: Callable[[], str], mortals: Mortals, counted: Counted, share: Share
+) -> None:
+    """Four processes ask for 25 releases each, of which 60 can be paid; forty times over on each database."""
+    ledgers, asked, affordable = share(40), 25, 60
+    for _ in range(ledgers):
+        place = new_place()
+        outcomes, produced = mortals.use(place, *RACERS[:4], budget=f"{affordable}/10", before=asked - 1)
+        assert all(outcome.released or outcome.end.startswith("BudgetExceeded") for outcome in outcomes), outcomes
+        ledger = Ledger.open(place, read_only=True)
+        history = ledger.history("study")
+        assert len(history) == len(produced) == affordable
+        assert {entry.key for entry in history} <= {f"{one}/{n}" for one in RACERS for n in range(asked)} | {*RACERS}
+        assert ledger.spent("study") == ledger.budget("study").epsilon
+        ledger.verify()
+    counted(CHARGES, ledgers * 4 * asked, 0)
 
 
 def test_racers_for_one_key_get_one_release_for_one_charge(place: str, mortals: Mortals) -> None:
