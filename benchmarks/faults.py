@@ -2,8 +2,8 @@
 
 python -m benchmarks.faults [--counts FILE] [--share 1] [what else pytest is told, such as -k fuzz]
 
-With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much of a
-minute's worth each parser gets, and of the racing charges.
+With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much
+of a minute's worth each parser gets, and of the racing charges.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "pytest", "-m", "slow", *told, *TESTS, *more], check=True)
         rows = totals(counts.read_text())
     share = f" --share {asked.share:g}" if asked.share != 1 else ""
-    about = {"command": f"python -m benchmarks.faults{share}", "date": today(), "hardware": hardware(), "versions": versions()}
+    about = {
+        "command": f"python -m benchmarks.faults{share}",
+        "date": today(),
+        "hardware": hardware(),
+        "versions": versions(),
+    }
     write("faults", [{**row, **about} for row in rows])
 
 

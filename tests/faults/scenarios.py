@@ -26,9 +26,9 @@ from recordwise.federation.secure_sum import masks
 from recordwise.hashing import digest, digest_of
 from recordwise.pipeline import Round
 from recordwise.privacy.device_account import DeviceAccount
-from recordwise.privacy.payments import Payments
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.payments import Payments
 from recordwise.protocols.release import pack
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from bad_commands import bad_commands
-from counts import Counted
 from ended import none_of, recordwise
 from tiny import charges, fill
+
+from counts import Counted
 
 HELP = (2, "")  # a bare command shows its help on standard output, and says nothing else
 

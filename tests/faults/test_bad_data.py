@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bad_data import Write, bad_data
-from counts import Counted
 from ended import none_of, recordwise
 from tiny import JOB, charges, document, fill
+
+from counts import Counted
 
 LABELS: dict[str, str] = {".npy": "y.npy", ".npz": "y", ".csv": "c", ".parquet": "a", ".txt": "y.txt"}
 

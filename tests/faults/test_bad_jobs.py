@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from bad_jobs import bad_jobs
-from counts import Counted
 from ended import none_of, recordwise
 from tiny import JOB, charges, document, fill
+
+from counts import Counted
 
 FEW, MANY = 60, 900
 UNTAUGHT = "there is nothing to teach"  # the one refusal that a release may come before, as `errors.py` says

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from counts import Counted
 from damage import DAMAGES, Damage, cut, flipped
 from ended import none_of, recordwise
 
+from counts import Counted
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger import Ledger

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from counts import Counted
 from damage import Damage, damaged
 from ended import none_of, recordwise
 from tiny import JOB, charges, document, fill
+
+from counts import Counted
 
 BEGUN = ("run.json", "encoder", "queries")  # what a run keeps before it releases anything
 
@@ -57,7 +58,9 @@ def test_a_damaged_run_goes_on_or_ends_in_one_line(finished: Path, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("run", ["done", "begun"])
-def test_every_damaged_run_goes_on_or_ends_in_one_line(finished: Path, tmp_path: Path, run: str, counted: Counted) -> None:
+def test_every_damaged_run_goes_on_or_ends_in_one_line(
+    finished: Path, tmp_path: Path, run: str, counted: Counted
+) -> None:
     cases = list(damaged(finished / "runs" / run))
     assert len(cases) >= 34
     found = mistakes(finished, tmp_path, cases, run)

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from counts import BYTES, Counted, Share
 from ended import at_most
 from mutations import mutations
 from PIL import Image
 from tiny import JOB, document
 from torch import nn
 
+from counts import BYTES, Counted, Share
 from recordwise.data import Schema
 from recordwise.data.files import read
 from recordwise.device import Task

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from counts import Counted
 from victims import KILL, KILL_HALFWAY, Count, Victims, injuries, power_cuts, races
+
+from counts import Counted
 
 pytestmark = pytest.mark.timeout(900)
 

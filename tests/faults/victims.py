@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from counts import DISKS, KILLS, POWER, RACES
 from disk import Disk, Point, changes_in, digest, put
+
+from counts import DISKS, KILLS, POWER, RACES
 
 HERE = Path(__file__).parent
 KILL, KILL_HALFWAY = 0, 100_000

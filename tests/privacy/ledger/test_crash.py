@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from counts import KILLS, Counted
 from mortals import Mortals, Outcome
 
+from counts import KILLS, Counted
 from recordwise.privacy.ledger import Ledger
 
 COST = Fraction(1, 10)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from counts import CHARGES, Counted, Share
 from mortals import Mortals
 
+from counts import CHARGES, Counted, Share
 from recordwise.privacy.ledger import Ledger
 
 RACERS = [f"racer-{number}" for number in range(6)]

@@ -14,9 +14,9 @@ from fractions import Fraction
 import psycopg
 import pytest
 import sqlalchemy as sa
+
 from counts import SERVERS, Counted
 from postgres import running_postgres
-
 from recordwise.errors import LedgerFault
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
