@@ -800,7 +800,7 @@ def test_under_distributed_trust_single_counts_are_not_among_the_coordinators_in
         if stage != "mask":
             continue
         name = node
-        body = json.loads(json.loads(Reply.verified(message, one.roster[name]).body)["body"])
+        body = json.loads(unframe(Reply.verified(message, one.roster[name]).body)[1])
         protocol = fitted.rounds_[0].release
         assert isinstance(protocol, Tally)
         width = len(bytes.fromhex(body["vector"])) // protocol.estimate.size

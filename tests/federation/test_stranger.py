@@ -27,11 +27,12 @@ from recordwise.federation import door as door_module
 from recordwise.federation.certificates import certificate_of, fingerprint_of, identity_in, tls_context
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Node
-from recordwise.federation.frames import LENGTH, read_request, reply_frame, request_frame
+from recordwise.federation.frames import read_request, reply_frame, request_frame
 from recordwise.federation.hub import door, register
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.line import _exactly, _next, host_and_port
 from recordwise.federation.replies import Reply
+from recordwise.formats.framing import LENGTH
 from recordwise.privacy.guarantee import Trust
 
 HUB = identity_key()
@@ -86,10 +87,11 @@ def on_line(at: Door, folder: Path, identity: bytes, node: Node) -> Iterator[ssl
         line.close()
 
 
-def connected(at: Door, *names: str) -> None:
-    """Wait until the door has let these in: a node's end of a handshake is over before the door's is."""
-    while not {*names} <= {*at.nodes()}:
+def connected(at: Door) -> Door:
+    """The door, once everybody who may come is there."""
+    while len(at.nodes()) < len(at._names):
         time.sleep(0.01)
+    return at
 
 
 def bare_context(pair: bytes | None, folder: Path, **changes: Any) -> ssl.SSLContext:
@@ -225,33 +227,39 @@ RUDE = {
 }
 
 
-@pytest.mark.parametrize("kind", RUDE)
-def test_a_registered_node_that_sends_no_frames_costs_itself_an_answer_and_nobody_else(
-    tmp_path: Path, kind: str
-) -> None:
-    identities = {"north": identity_key(), "south": identity_key()}
-    context = tls_context(identities["north"], [certificate_of(HUB)], tmp_path, server_side=False)
+def test_a_registered_node_that_sends_no_frames_costs_itself_an_answer_and_nobody_else(tmp_path: Path) -> None:
+    """A node for each kind of rudeness, twice; what it says when it is asked a third time counts."""
+    identities = {name: identity_key() for name in (*RUDE, "south")}
+    rude = dict.fromkeys(RUDE, 0)
+
+    def answer(name: str) -> None:
+        context = tls_context(identities[name], [certificate_of(HUB)], tmp_path, server_side=False)
+        while rude[name] < 2:
+            with suppress(OSError), dialled(at, context) as line:
+                number, _, content = read_request(_exactly(line, LENGTH.unpack(_exactly(line, HEAD))[0]))
+                rude[name] += 1
+                line.sendall(RUDE[name](reply_frame(number, content)))
+        with dialled(at, context) as line:
+            _next(line, Echo(name))
+
     with listening(tmp_path, identities) as at, on_line(at, tmp_path, identities["south"], Echo("south")):
-        over = threading.Event()
+        threads = [threading.Thread(target=answer, args=(name,)) for name in RUDE]
+        for thread in threads:
+            thread.start()
+        answers = dict(at.ask("plan", dict.fromkeys(identities, b"x"), 120.0))
+        for thread in threads:
+            thread.join()
+    assert answers == {name: f"{name}: plan x".encode() for name in identities}
+    assert set(rude.values()) == {2}
 
-        def rude() -> None:
-            while not over.is_set():
-                with suppress(OSError), dialled(at, context) as line:
-                    length = LENGTH.unpack(_exactly(line, HEAD))[0]
-                    number, _, content = read_request(_exactly(line, length))
-                    line.sendall(RUDE[kind](reply_frame(number, content)))
 
-        thread = threading.Thread(target=rude)
-        thread.start()
-        try:
-            asked = {"north": b"x", "south": b"x"}
-            assert list(at.ask("plan", asked, 60.0)) == [("south", b"south: plan x")]
-        finally:
-            over.set()
-            while thread.is_alive():  # it may dial once more
-                if "north" in at._lines:
-                    at._loop.call_soon_threadsafe(at._lines["north"].hang_up)
-                thread.join(0.05)
+def test_a_node_that_never_answers_is_left_out_in_time(tmp_path: Path) -> None:
+    identities = {"north": identity_key(), "south": identity_key()}
+    silent = tls_context(identities["north"], [certificate_of(HUB)], tmp_path, server_side=False)
+    with listening(tmp_path, identities) as at, on_line(at, tmp_path, identities["south"], Echo("south")):
+        with dialled(at, silent):
+            assert dict(connected(at).ask("plan", {"north": b"x"}, 0.2)) == {}
+        assert list(at.ask("plan", {"south": b"x"}, 60.0)) == [("south", b"south: plan x")]
 
 
 @pytest.mark.parametrize("harm", ["another's name", "another's reply", "another's name and signature"])
@@ -280,8 +288,7 @@ def test_a_registered_node_cannot_speak_for_another(tmp_path: Path, harm: str) -
         on_line(at, tmp_path, one.identities["west"], nodes["west"]),
         on_line(at, tmp_path, one.identities["south"], Posing()),
     ):
-        connected(at, *one.names)
-        fitted = one.fit_with(at, one.federation(timeout=60.0, patience=3.0))
+        fitted = one.fit_with(connected(at), one.federation(timeout=60.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert any(fault.startswith("south: ") for fault in fitted.faults_)
 
@@ -313,8 +320,7 @@ def test_a_message_never_runs_code_on_either_side(tmp_path: Path) -> None:
             answers = dict(at.ask(stage, {"north": bomb}, 60.0))
             refused = Reply.verified(answers["north"], one.roster["north"]).refused
             assert refused == "the request is malformed, comes out of turn, or breaks a rule of this party"
-        connected(at, *one.names)
-        fitted = one.fit_with(at, one.federation(timeout=60.0, patience=3.0))
+        fitted = one.fit_with(connected(at), one.federation(timeout=60.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert not (tmp_path / "ran").exists()
 

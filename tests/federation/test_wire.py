@@ -118,6 +118,7 @@ def test_a_silo_killed_in_the_middle_comes_back_and_is_counted(wire: Wire) -> No
     assert_rounds_are_pooled(wire, folder, 1, wire.log("back"))
 
 
+@pytest.mark.slow  # it waits: for a silo that does not answer, and for one that does not come
 def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(wire: Wire) -> None:
     wire.signal("west", signal.SIGSTOP)  # as slow as can be
     slow = wire.coordinator("slow", rounds=1, patience=25)  # who dials within that is counted, however slow

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,11 +31,7 @@ def use_ledger(order: dict[str, object], key: str, out: int) -> None:
     def produce() -> bytes:
         with Path(str(order["produced"])).open("a") as file:  # counts how often somebody looked at the records
             file.write(f"{key}\n")
-        time.sleep(float(str(order.get("seconds", 0))))
-        end = time.monotonic() + 120
-        while len(Path(str(order["produced"])).read_text().split()) < int(str(order.get("meet", 0))):
-            if time.monotonic() > end:  # nobody else comes this far
-                break
+        while len(Path(str(order["produced"])).read_text().split()) < int(str(order.get("company", 0))):
             time.sleep(0.01)
         payload = os.urandom(16)
         if order.get("twin") == "shows before the commit":
@@ -93,6 +90,11 @@ def obey(order: dict[str, object]) -> list[dict[str, object]]:
         outcomes.append({"shown": payload.hex(), "end": end.decode(), "killed": os.WIFSIGNALED(status)})
     return outcomes
 
+
+# What a first use loads and compiles is loaded and compiled once, not by every fork.
+with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("wb") as nowhere:
+    use = {"owner": folder, "produced": os.devnull, "place": f"{folder}/ledger.sqlite", "budget": "1"}
+    use_ledger(use, "first", nowhere.fileno())
 
 for line in sys.stdin:
     print(json.dumps(obey(json.loads(line))), flush=True)

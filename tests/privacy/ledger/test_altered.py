@@ -359,7 +359,7 @@ def test_a_ledger_that_was_never_charged_may_be_made_anew(tmp_path: Path) -> Non
 
 
 def test_the_chain_holds_after_a_race(place: str, mortals: Mortals) -> None:
-    outcomes, _ = mortals.use(place, *[f"racer-{number}" for number in range(6)], budget="1", seconds=0.01)
+    outcomes, _ = mortals.use(place, *[f"racer-{number}" for number in range(6)], budget="1")
     assert all(outcome.released for outcome in outcomes)
     found = links_of(place)
     assert found == ["begun", "budget", *["release"] * 6]
