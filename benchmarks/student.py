@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from recordwise.arrays import Ints
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
@@ -50,7 +50,7 @@ def taught(count: int) -> provenance.Row:
     centres = 0.1 * rng.normal(size=(CLASSES, 1, COLUMNS)) + 0.15 * rng.normal(size=(CLASSES, 3, COLUMNS))
     (pool, truth), (records, labels) = samples_of(rng, centres, count), samples_of(rng, centres, 2 * count)
     queries = KMeansQueries(num_queries=QUERIES, seed=0).ask(pool)
-    graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+    graph = query_graph(pool, queries.vectors, metric=queries.metric)
     ballot = Ballot(num_queries=QUERIES, num_classes=CLASSES)
     votes = cast_votes(records, labels, queries.vectors, ballot)
     released = release(votes, CentralLaplace(ballot=ballot, epsilon=Fraction(EPSILON)), SeededNoise(0))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from counts import KILLS, Counted
 
+from counts import KILLS, Counted
 from recordwise.device import Task
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault
 from recordwise.privacy.device_account import DeviceAccount
