@@ -219,7 +219,7 @@ def plan(
         compared=tuple(compared),
         attainable=Expected.of(outlook.attainable),
         commonest=round(float(outlook.known.shares.max()), 4),
-        basis=_basis(outlook),
+        basis=basis(outlook),
     )
 
 
@@ -364,7 +364,8 @@ def _kept_by(terms: Terms, trust: Trust, mechanism: str) -> Terms | None:
         return None
 
 
-def _basis(outlook: Outlook) -> str:
+def basis(outlook: Outlook) -> str:
+    """What a prediction knows of the task, in words."""
     known = outlook.known
     parts = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
     if known.class_shares is not None:
