@@ -1,7 +1,7 @@
 """PATE's data-dependent accounting (Papernot et al. 2017, 2018): what a noisy maximum costs on these very votes.
 
 Where nearly all teachers agree, one teacher can hardly change the answer, and the Rényi divergence is far below the
-worst case. That figure depends on the votes, so printing it would tell about them. `sanitise` releases it with Gaussian
+worst case. That figure depends on the votes, so printing it would reveal them. `sanitise` releases it with Gaussian
 noise in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007; PATE 2018, appendix C), and its own
 cost is part of what it states.
 

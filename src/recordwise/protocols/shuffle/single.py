@@ -153,7 +153,7 @@ class ShuffleSingle(Shuffled[Answers]):
     def server(self, messages: Iterable[Answers], noise: Noise) -> Tally:
         """The tally of a batch, whose order must be random: that of an honest shuffler, or of `clients`.
 
-        The last bits of a sum of floats follow from the order of its terms, and would tell who sent what.
+        The last bits of a sum of floats follow from the order of its terms, and would reveal who sent what.
         """
         arrived = 0
 
