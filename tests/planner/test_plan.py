@@ -157,7 +157,7 @@ def test_an_estimator_plans_with_its_own_settings() -> None:
     model = PrivateDistiller(1.0, encoder="scaler", num_queries=6, classes=["a", "b", "c"])
     known = ["abc"[one] for one in world.pool_labels[:50]] + [""] * 350
     found = model.plan(world.pool, num_records=3000, y_public=known, class_shares=[0.4, 0.3, 0.3])
-    assert "50 labelled pool samples" in found.knowing and "declared class shares" in found.knowing
+    assert "50 labelled pool samples" in found.basis and "declared class shares" in found.basis
     assert found.recommended.num_queries == 6 and found.commonest == 0.4
     with pytest.raises(InvalidInput, match="num_records"):
         model.plan(world.pool)
