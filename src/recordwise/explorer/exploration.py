@@ -17,7 +17,7 @@ from recordwise.explorer.map import Map, map_of
 from recordwise.formats import toml_file
 from recordwise.job import JobFile, read_job
 from recordwise.planner import Expected
-from recordwise.planner.planning import knowing
+from recordwise.planner.planning import basis
 from recordwise.preflight import outlook_of
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
@@ -75,7 +75,7 @@ class Exploration:
             "total": len(grid.order()),
             "attainable": list(asdict(Expected.of(outlook.attainable)).values()),
             "commonest": round(float(outlook.known.shares.max()), 4),
-            "knowing": knowing(outlook),
+            "knowing": basis(outlook),
             "map": asdict(self.map),
             "ledger": ledger_shown(self.job.account, travels=travels),
         }

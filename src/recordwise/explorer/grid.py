@@ -16,8 +16,8 @@ from recordwise.planner import Outlook, predict
 from recordwise.planner.outlook import PER_QUERY
 from recordwise.planner.planning import HOPELESS
 from recordwise.privacy.guarantee import Trust, exact
-from recordwise.protocols.registry import AUTO
 from recordwise.protocols.terms import Terms
+from recordwise.settings import AUTO
 from recordwise.votes import Ballot
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
