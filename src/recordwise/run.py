@@ -84,7 +84,8 @@ def _checked(job: JobFile, public: Loaded, num_records: int, progress: Progress,
         return job.method.num_queries
     checked = check_run(job, public, num_records=num_records, progress=progress)
     for one in checked.findings:
-        logger.warning("%s", one)
+        if go_on or not one.stops:  # else it is what the refusal says
+            logger.warning("%s", one)
     if not go_on:
         checked.refuse()
     return job.method.num_queries if checked.plan is None else checked.plan.recommended.num_queries

@@ -78,7 +78,8 @@ class Checked:
     def refuse(self) -> None:
         """Refuse what would stop a run, in one line."""
         if self.stops:
-            raise InvalidInput(f"{self.stops[0].text}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
+            why = ". ".join(one.text for one in self.stops)
+            raise InvalidInput(f"{why}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
 
 
 def check(
