@@ -56,12 +56,16 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    public = job.public.read("public")
-    schema, pool = job.read_pool(public)
-    samples, labels = job.read_records(schema)
-    test = None
-    if job.test is not None:
-        test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+    with progress.step("read", 3) as advance:
+        public = job.public.read("public")
+        schema, pool = job.read_pool(public)
+        advance(1)
+        samples, labels = job.read_records(schema)
+        advance(1)
+        test = None
+        if job.test is not None:
+            test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+        advance(1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
     num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)

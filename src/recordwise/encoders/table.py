@@ -15,7 +15,6 @@ from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, DATE, Column, Schema
 from recordwise.errors import InvalidInput, positive, whole
 
-
 MOST_VALUES = 100
 # Each circle's length in days, its marks, and what to add to days since 1970 so that it begins at its first mark.
 CIRCLES = {"year": (365.2425, 366, 0.0), "week": (7.0, 7, 3.0), "day": (1.0, 1440, 0.0)}
