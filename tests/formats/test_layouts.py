@@ -67,7 +67,7 @@ def test_another_layout_than_the_declared_one_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "d.csv", ";", "latin-1")
     with pytest.raises(InvalidInput, match="must be UTF-8, its header is not; say its encoding"):
         read(path, labels="Ort")
-    with pytest.raises(InvalidInput, match="has no column 'Ort', its columns are .*; say its delimiter"):
+    with pytest.raises(InvalidInput, match=r"has no column 'Ort', its columns are .*; say its delimiter"):
         read(path, labels="Ort", layout=Layout(encoding="latin-1"))
 
 

@@ -27,9 +27,9 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     - A column of numbers or dates: clipped at `clip` deviations from the pool's mean, then centred and scaled to unit
       variance, so that a few extreme values neither decide which rows are neighbours nor squash all the others. A gap
       becomes the mean; where the pool has gaps, another coordinate says so.
-    - A column of dates also: where it lies in the year, in the week and in the day, each as a point on a circle, so that
-      December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of it and
-      more than one place on it, and all of them together weigh as much as one column.
+    - A column of dates also: where it lies in the year, in the week and in the day, each as a point on a circle, so
+      that December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of it
+      and more than one place on it, and all of them together weigh as much as one column.
     - A column of categories: one coordinate per value, 1 for the row's own. Where the pool has gaps they are a value
       too. A value that is not among the pool's `max_values` most frequent is all zeros.
 
