@@ -57,14 +57,14 @@ class Draft:
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",
             "# 'guess', change what is wrong, then: recordwise check, plan and run, each with this file.",
-            f"name = {_toml(self.name)}",
+            f"name = {toml_value(self.name)}",
             "",
             "[private]  # the records to protect",
             *self._source(self.private, self.labels),
             "",
             "[public]  # the pool to label",
             *self._source(self.public, None, samples),
-            *([] if ids is None else [f"ids = {_toml(ids)}  # guess: names the samples in labels.csv"]),
+            *([] if ids is None else [f"ids = {toml_value(ids)}  # guess: names the samples in labels.csv"]),
             *why,
             f"# {len(pool)} samples, read as {schema.kind}.",
             *_columns(schema),
@@ -84,7 +84,7 @@ class Draft:
             "",
             "[account]",
             'ledger = "ledger.sqlite"  # remembers what was spent on these records, over all runs',
-            f"budget = {_toml(self.name)}",
+            f"budget = {toml_value(self.name)}",
             f"budget_epsilon = {self.epsilon:g}  # guess: all that may ever be spent on these records",
         ]
         # A pool comes from elsewhere: what its columns are called must stay in comments, and add no line to the job.
@@ -95,16 +95,16 @@ class Draft:
             written = path.resolve().relative_to(self.folder.resolve())
         except ValueError:  # it lies elsewhere
             written = path.resolve()
-        lines = [f"path = {_toml(written.as_posix())}"]
+        lines = [f"path = {toml_value(written.as_posix())}"]
         if samples is not None:
-            lines.append(f"samples = {_toml(samples)}")
+            lines.append(f"samples = {toml_value(samples)}")
         if labels is not None:
-            lines.append(f"labels = {_toml(labels)}")
+            lines.append(f"labels = {toml_value(labels)}")
         why = "as in the pool" if path == self.private else "by its content"
         for key, value in vars(self._layout(path)).items():
             if value != getattr(Layout, key):
                 said = getattr(self, key) is not None
-                lines.append(f"{key} = {_toml(value)}" + ("" if said else f"  # guess: {why}"))
+                lines.append(f"{key} = {toml_value(value)}" + ("" if said else f"  # guess: {why}"))
         return lines
 
     def _layout(self, path: Path) -> Layout:
@@ -117,7 +117,7 @@ class Draft:
         known = {key: value for key, value in said.items() if value is not None}
         if ending(path) not in TEXTS or self.public.is_dir() or ending(self.public) not in TEXTS:
             return Layout(**known)
-        pool = vars(self._layout(self.public))
+        pool = dict(vars(self._layout(self.public)))
         if ending(path) != ending(self.public):
             del pool["delimiter"]
         return Layout(**pool | known)
@@ -158,13 +158,13 @@ class Draft:
     def _classes(self) -> list[str]:
         """The list of classes, and where it comes from."""
         if self.classes:
-            return [f"classes = {_toml([_number(one) for one in self.classes])}"]
+            return [f"classes = {toml_value([_number(one) for one in self.classes])}"]
         public = self.test is not None
         path = self.test if self.test is not None else self.private
         source = read(path, labels=self.labels, layout=self._layout(path))
         names = _names(source)
         return [
-            f"classes = {_toml(names)}",
+            f"classes = {toml_value(names)}",
             "# guess: read off the test labels. A record of a class that is not listed abstains."
             if public
             else "# guess: read off the PRIVATE labels. The list becomes public: delete what must stay secret.",
@@ -197,6 +197,6 @@ def _number(name: str) -> Any:
     return int(name) if name.lstrip("-").isdigit() else name
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Text, numbers and lists of them; JSON spells them as TOML does."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

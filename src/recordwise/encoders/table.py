@@ -1,4 +1,8 @@
-"""Tables: numbers and dates to a common scale, a calendar's parts on circles, categories to one coordinate each."""
+"""Tables: numbers and dates to a common scale, a calendar's parts on circles, categories to one coordinate each.
+
+scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing about
+single rows. This one is stored as data, and gives a row the same bits in any batch.
+"""
 
 from __future__ import annotations
 
@@ -111,12 +115,14 @@ class _Dates:
     def __init__(self, column: Floats, clip: float) -> None:
         self.when = _Numbers(column, clip)
         present = column[~np.isnan(column)]
-        turns = {name: (np.ptp(present) / CIRCLES[name][0] if len(present) else 0.0) for name in CIRCLES}
+        span = float(present.max() - present.min()) if len(present) else 0.0
         # A time of the day has no date, and whole days no time: one place on the circle says nothing.
         places = {name: len(np.unique(_place(present, name))) for name in CIRCLES}
         timed = places["day"] > 1
         self.circles = [
-            name for name in CIRCLES if places[name] > 1 and (turns[name] >= TURNS or (name == "day" and timed))
+            name
+            for name in CIRCLES
+            if places[name] > 1 and (span >= TURNS * CIRCLES[name][0] or (name == "day" and timed))
         ]
 
     def holds(self) -> bool:
@@ -126,13 +132,14 @@ class _Dates:
     def encode(self, column: NDArray[Any]) -> Floats:
         days = column.astype(np.float64)
         missing = np.isnan(days)
-        blocks = [self.when.encode(column)]
+        blocks: list[Floats] = [self.when.encode(column)]
         for name in self.circles:
             points = _circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)]
             points = points * np.float64(1 / math.sqrt(len(self.circles)))
             points[missing] = 0.0
             blocks.append(points)
-        return np.hstack(blocks)
+        encoded: Floats = np.hstack(blocks)
+        return encoded
 
     @property
     def fingerprint(self) -> str:
