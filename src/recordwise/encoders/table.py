@@ -1,7 +1,7 @@
 """Tables: numbers and dates to a common scale, a calendar's parts on circles, categories to one coordinate each.
 
-scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing about
-single rows. This one is stored as data, and gives a row the same bits in any batch.
+scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing
+about single rows. This one is stored as data, and gives a row the same bits in any batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
       becomes the mean; where the pool has gaps, another coordinate says so.
     - A column of dates also: where it lies in the year, in the week and in the day, each as a point on a circle, so
       that December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of it
-      and more than one place on it, and all of them together weigh as much as one column.
+      and more than one place on it (the day's, if it has times at all), and all of them together weigh as much as one column.
     - A column of categories: one coordinate per value, 1 for the row's own. Where the pool has gaps they are a value
       too. A value that is not among the pool's `max_values` most frequent is all zeros.
 
@@ -118,11 +118,8 @@ class _Dates:
         span = float(present.max() - present.min()) if len(present) else 0.0
         # A time of the day has no date, and whole days no time: one place on the circle says nothing.
         places = {name: len(np.unique(_place(present, name))) for name in CIRCLES}
-        timed = places["day"] > 1
         self.circles = [
-            name
-            for name in CIRCLES
-            if places[name] > 1 and (span >= TURNS * CIRCLES[name][0] or (name == "day" and timed))
+            name for name in CIRCLES if places[name] > 1 and (name == "day" or span >= TURNS * CIRCLES[name][0])
         ]
 
     def holds(self) -> bool:
