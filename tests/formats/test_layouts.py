@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from recordwise.data import read
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, MissingExtra
 from recordwise.formats import Layout, files, guessed, text_lines
 
 ROWS = [["Größe", "Ort", "Nr"], ["1,5", "Köln", "a"], ["1.234,75", "Mainz", "b"], ["-2,0e1", "Trier", "c"]]
@@ -89,3 +91,41 @@ def test_what_a_packed_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: p
     (tmp_path / "d.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(InvalidInput, match="could not be read"):
         read(tmp_path / "d.csv.gz")
+
+
+def test_a_workbook_needs_an_extra_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    (tmp_path / "d.xlsx").touch()
+    with pytest.raises(MissingExtra, match=r"a workbook needs openpyxl: pip install 'recordwise\[excel\]'"):
+        read(tmp_path / "d.xlsx")
+
+
+def test_a_workbook_s_cells_keep_their_types(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "first"
+    sheet = book.create_sheet("second")
+    for row in (["age", "when", "note"], [7, datetime(2024, 1, 31), None], [], [1.5], [1, 2, 3, 4], ["x", "y", True]):
+        sheet.append(row)
+    book.save(tmp_path / "d.xlsx")
+    loaded = read(tmp_path / "d.xlsx", layout=Layout(sheet="second"), labels="note")
+    assert loaded.columns == ("age", "when")
+    assert loaded.samples == [[7, datetime(2024, 1, 31)], [1.5, None], None, ["x", "y"]]
+    assert loaded.labels is not None and loaded.labels.tolist() == [None, None, None, True]
+    with pytest.raises(InvalidInput, match="no sheet 'third', its sheets are first, second"):
+        read(tmp_path / "d.xlsx", layout=Layout(sheet="third"))
+    with pytest.raises(InvalidInput, match="must have a header"):
+        read(tmp_path / "d.xlsx")
+
+
+def test_a_dataset_on_disk_is_its_own_files_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../d.arrow"}]}')
+    with pytest.raises(InvalidInput, match="must hold the files of its own rows"):
+        read(tmp_path)
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "d.arrow"}]}')
+    (tmp_path / "d.arrow").write_bytes(b"no arrow at all")
+    with pytest.raises(InvalidInput, match="could not be read"):
+        read(tmp_path)
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(InvalidInput, match=r"several datasets \(train, test\): name the folder of one"):
+        read(tmp_path)

@@ -45,12 +45,15 @@ def run(
     from recordwise.job import read_job
     from recordwise.run import run_job
 
+    asked = read_job(job)
     with holder_told():
-        outcome = run_job(read_job(job), progress_of(quiet), go_on=anyway)
+        outcome = run_job(asked, progress_of(quiet), go_on=anyway)
     if as_json:
         print_json(outcome.summary.as_dict())
         return
     typer.echo(outcome.summary.as_text())
+    if asked.account.ledger is None:
+        typer.echo("account: this run's own; what other runs spend on the same records is not counted")
     typer.echo(f"report: {outcome.folder / 'report.html'}")
 
 

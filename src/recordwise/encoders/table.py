@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from recordwise.arrays import Floats
+from recordwise.arrays import Doubles, Floats
 from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, DATE, Column, Schema
 from recordwise.errors import InvalidInput, positive, whole
@@ -32,8 +32,8 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
       variance, so that a few extreme values neither decide which rows are neighbours nor squash all the others. A gap
       becomes the mean; where the pool has gaps, another coordinate says so.
     - A column of dates also: where it lies in the year, in the week and in the day, each as a point on a circle, so
-      that December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of it
-      and more than one place on it (the day's, if it has times at all), and all of them together weigh as much as one column.
+      that December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of
+      it and more than one place on it; the day's, if there are times at all. Together they weigh as much as one column.
     - A column of categories: one coordinate per value, 1 for the row's own. Where the pool has gaps they are a value
       too. A value that is not among the pool's `max_values` most frequent is all zeros.
 
@@ -112,7 +112,7 @@ class _Numbers:
 class _Dates:
     """Days since 1970: how late, and where in the year, the week and the day."""
 
-    def __init__(self, column: Floats, clip: float) -> None:
+    def __init__(self, column: Doubles, clip: float) -> None:
         self.when = _Numbers(column, clip)
         present = column[~np.isnan(column)]
         span = float(present.max() - present.min()) if len(present) else 0.0
@@ -129,21 +129,21 @@ class _Dates:
     def encode(self, column: NDArray[Any]) -> Floats:
         days = column.astype(np.float64)
         missing = np.isnan(days)
-        blocks: list[Floats] = [self.when.encode(column)]
+        blocks: list[Doubles] = [np.asarray(self.when.encode(column), dtype=np.float64)]
         for name in self.circles:
-            points = _circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)]
-            points = points * np.float64(1 / math.sqrt(len(self.circles)))
+            points = _circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)] / math.sqrt(
+                len(self.circles)
+            )
             points[missing] = 0.0
             blocks.append(points)
-        encoded: Floats = np.hstack(blocks)
-        return encoded
+        return np.hstack(blocks)
 
     @property
     def fingerprint(self) -> str:
         return repr((self.when.fingerprint, self.circles))
 
 
-def _place(days: Floats, circle: str) -> NDArray[np.int64]:
+def _place(days: Doubles, circle: str) -> NDArray[np.int64]:
     """Where on a circle days lie, as one of its marks."""
     length, marks, start = CIRCLES[circle]
     turn = np.mod(days + start, length) / length
@@ -151,7 +151,7 @@ def _place(days: Floats, circle: str) -> NDArray[np.int64]:
 
 
 @cache
-def _circle(marks: int) -> Floats:
+def _circle(marks: int) -> Doubles:
     """(marks, 2) points around a circle; tabled, so that a row's bits do not depend on the rows beside it."""
     angles = [2 * math.pi * mark / marks for mark in range(marks)]
     return np.array([[math.sin(angle), math.cos(angle)] for angle in angles])
