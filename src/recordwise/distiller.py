@@ -148,6 +148,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _html_repr(self) -> str:
         return hidden(super()._html_repr())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @property
     def settings(self) -> RunSettings:
         """The parameters, read and checked."""
