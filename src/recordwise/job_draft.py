@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recordwise.data.files import is_table, read
+from recordwise.data.images import image_sizes
+from recordwise.data.pictures import is_picture
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
@@ -18,6 +22,7 @@ from recordwise.planner.checking import check
 from recordwise.privacy.guarantee import surest
 
 TEXTS = (".csv", ".tsv", ".txt")
+LARGE, SMALLER = 256, 128  # pixels of an image's longer side: beyond the one it is brought to the other
 MOST_CLASSES = 1000  # more is no list of classes but a column of something else
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")  # in a comment, one of them would end it, or the file could not be read
 
@@ -51,7 +56,8 @@ class Draft:
     def text(self) -> str:
         """The job file."""
         samples, ids, why = self._samples()
-        pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public))
+        size = self._image_size(samples)
+        pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public), image_size=size)
         schema = Schema.of_loaded(pool)
         sure = 100 * surest(self.epsilon)
         lines = [
@@ -65,6 +71,11 @@ class Draft:
             "[public]  # the pool to label",
             *self._source(self.public, None, samples),
             *([] if ids is None else [f"ids = {toml_value(ids)}  # guess: names the samples in labels.csv"]),
+            *(
+                []
+                if size is None
+                else [f"image_size = {toml_value(size)}  # guess: all images are brought to this size"]
+            ),
             *why,
             f"# {len(pool)} samples, read as {schema.kind}.",
             *_columns(schema),
@@ -149,6 +160,21 @@ class Draft:
             raise InvalidInput(f"{self.public.name} must have a column to learn from: {'; '.join(why.values())}")
         reasons = [f"# guess: without {name!r}: {text}" for name, text in why.items()]
         return left if why else None, next(filter(self._names_each, ids), None), reasons
+
+    def _image_size(self, samples: list[str] | None) -> tuple[int, int] | None:
+        """Height and width to bring images to, where the pool's differ or are large; None where that is not needed."""
+        if not self.public.is_dir():
+            return None
+        if is_table(self.public):
+            held = read(self.public, samples=samples).samples
+            sizes = [one.shape[:2] for one in held if is_picture(one)] if isinstance(held, list) else []
+        else:
+            sizes = image_sizes(self.public)
+        if not sizes or (len(set(sizes)) == 1 and max(sizes[0]) <= LARGE):
+            return None
+        height, width = np.median(np.array(sizes), axis=0)
+        scale = min(1.0, SMALLER / max(height, width))
+        return max(1, round(height * scale)), max(1, round(width * scale))
 
     def _names_each(self, column: str) -> bool:
         """Whether a column of the pool has another value for every sample."""

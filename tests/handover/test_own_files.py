@@ -295,6 +295,17 @@ def test_how_text_is_spelled_is_guessed_from_public_files_alone(
     assert private == {"path": "records.csv", "labels": "Ergebnis", "delimiter": ";", "decimal": ","}
 
 
+def test_photographs_of_many_sizes_are_brought_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, sizes in (("records/a", [(9, 9)]), ("records/b", [(9, 9)]), ("pool", [(40, 30), (400, 300), (640, 480)])):
+        (tmp_path / name).mkdir(parents=True)
+        for number, size in enumerate(sizes):
+            Image.new("RGB", size).save(tmp_path / name / f"{number}.png")
+    done = CliRunner().invoke(app, ["init", "--private", "records", "--public", "pool", "--classes", "a,b"])
+    assert done.exit_code == 0, done.exception
+    assert tomllib.loads((tmp_path / "job.toml").read_text())["public"] == {"path": "pool", "image_size": [96, 128]}
+
+
 def test_nothing_that_is_written_names_a_record(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(
         '[private]\npath = "r.csv"\nids = "name"\n[public]\npath = "p.csv"\n[privacy]\nepsilon = 1\n'
