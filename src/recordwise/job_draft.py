@@ -150,11 +150,14 @@ class Draft:
         if not left:
             raise InvalidInput(f"{self.public.name} and {self.private.name} must have columns in common")
         some = read(self.public, samples=left, layout=layout)
-        ids = []
+        ids, texts = [], []
         for finding in check(Schema.of_loaded(some), some.samples, None, None).findings:
             if "leave it out" in finding.text:
                 why[finding.about] = finding.text
                 ids += [finding.about] if "identifiers" in finding.text else []
+                texts += [finding.about] if "free text" in finding.text else []
+        if texts and len(why) == len(pool.columns):
+            del why[texts[0]]  # nothing else is there to learn from: the text is the sample
         left = [name for name in pool.columns if name not in why]
         if not left:
             raise InvalidInput(f"{self.public.name} must have a column to learn from: {'; '.join(why.values())}")

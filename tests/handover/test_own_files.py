@@ -85,10 +85,12 @@ def arrays(folder: Path, count: int) -> tuple[str, list[str]]:
 def dataset_on_disk(folder: Path, count: int) -> tuple[str, list[str]]:
     """As `datasets` writes it: Arrow, and beside it which names the numbers of a column stand for."""
     pa = pytest.importorskip("pyarrow")
-    noted = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": [*WORDS], "_type": "ClassLabel"}}
+    text = {"dtype": "string", "_type": "Value"}
+    noted = {"ticket": text, "text": text, "label": {"names": [*WORDS], "_type": "ClassLabel"}}
     for name, size in (("records", count), ("pool", count), ("new", 30)):
         label = np.arange(size) % 2
-        columns = {"text": [" ".join(RNG.choice(WORDS[[*WORDS][one]].split(), 8)) for one in label]}
+        texts = [" ".join(RNG.choice(WORDS[[*WORDS][one]].split(), 8)) for one in label]
+        columns = {"ticket": [f"T{RNG.integers(10**12)}" for _ in texts], "text": texts}
         table = pa.table(columns | ({"label": label} if name == "records" else {}))
         features = {one: noted[one] for one in table.column_names}
         table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
@@ -150,6 +152,7 @@ NAMED = {
     german_tables: "Patient Nr",
     workbooks: "Patient Nr",
     csv_with_dates_and_ids: "patient_id",
+    dataset_on_disk: "ticket",
 }
 
 
@@ -167,6 +170,8 @@ def test_from_a_users_files_to_predictions_in_six_commands(
         ["export", f"runs/{tmp_path.name}", "--to", "given"],
         ["predict", "given", f"new{ending}", "--out", "answers.csv"],
     ]
+    if write in (german_tables, workbooks):
+        del commands[1]  # a run checks anyway
     if write in NAMED and write is not photographs:
         commands[-1] += ["--ids", NAMED[write]]
     for command in commands:
@@ -289,10 +294,11 @@ def test_how_text_is_spelled_is_guessed_from_public_files_alone(
         assert done.exit_code == 0, done.exception
         jobs.append((tmp_path / f"{number}.toml").read_text().partition("[private]")[2].partition("[privacy]")[0])
     assert jobs[0] == jobs[1] == jobs[2] and 'delimiter = ";"  # guess: as in the pool' in jobs[0]
-    told = [*arguments, "--out", "told.toml", "--delimiter", ";", "--encoding", "utf-8", "--decimal", ","]
+    told = [*arguments, "--out", "told.toml", "--delimiter", ";", "--encoding", "latin-1", "--decimal", ","]
     assert CliRunner().invoke(app, told).exit_code == 0
     private = tomllib.loads((tmp_path / "told.toml").read_text())["private"]
-    assert private == {"path": "records.csv", "labels": "Ergebnis", "delimiter": ";", "decimal": ","}
+    spelled = {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
+    assert private == {"path": "records.csv", "labels": "Ergebnis", **spelled}
 
 
 def test_photographs_of_many_sizes_are_brought_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
