@@ -89,6 +89,7 @@ def test_one_sample_of_a_dataset_that_cannot_be_read_is_missing_alone() -> None:
     assert np.array_equal(read.samples[[0, 1, 3]], NUMBERS[[0, 1, 3]])
     assert labels_in(Pairs()) == [0, 1, None, 1]
     assert labels_in(NUMBERS) is None
+    assert labels_in(torch.utils.data.TensorDataset(torch.tensor(NUMBERS))) is None
 
 
 def test_images_with_their_channels_first_are_known_by_their_shape() -> None:

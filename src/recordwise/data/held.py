@@ -91,6 +91,8 @@ def adopted(samples: Any, name: str = "samples") -> Any:
     if hasattr(samples, "iloc") or isinstance(samples, str | bytes):
         return samples
     if hasattr(samples, "with_format") and hasattr(samples, "features"):  # Hugging Face's
+        if not hasattr(samples, "__len__"):
+            raise InvalidInput(f"{name} must be a dataset of known length, a stream has none")
         samples = samples.with_format("arrow")[:]
     if hasattr(samples, "collect") and hasattr(samples, "lazy"):  # a query of polars that was not asked yet
         samples = samples.collect()
@@ -126,7 +128,8 @@ def labels_in(samples: Any) -> list[Any] | None:
     """The labels of a PyTorch dataset of pairs; None of anything else."""
     if not _is_torch_dataset(samples):
         return None
-    return [_plain(item[1]) if isinstance(item, tuple | list) and len(item) == 2 else None for item in _items(samples)]
+    pairs = [item if isinstance(item, tuple | list) and len(item) == 2 else None for item in _items(samples)]
+    return [None if pair is None else _plain(pair[1]) for pair in pairs] if any(pairs) else None
 
 
 def channels_last(pixels: NDArray[Any]) -> NDArray[Any]:
