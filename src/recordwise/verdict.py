@@ -81,7 +81,7 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     sizes = first.queries.sizes + 1e-9  # a query may have none
     sure = float(np.average(first.labels.confidence, weights=sizes))
     if first.release.ballot.labels_per_record > 1:
-        return _judged((sure, sure), None, sure)
+        return _judged((sure, sure), None, sure, counts=True)
     probabilities = taught.probabilities[taught.labels >= 0]
     if not len(probabilities):
         return _nothing("No label is as sure as decoder.min_confidence asks", "Ask for less, or spend more.")
@@ -95,10 +95,15 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
         )
     carried = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
     taken = float(probabilities.max(axis=1).mean())
-    return _judged((min(carried, taken), max(carried, taken)), float(probabilities.mean(axis=0).max()), sure)
+    return _judged(
+        (min(carried, taken), max(carried, taken)),
+        float(probabilities.mean(axis=0).max()),
+        sure,
+        counts=any(isinstance(one.release, Tally) for one in rounds),
+    )
 
 
-def _judged(expected: tuple[float, float], commonest: float | None, sure: float) -> Verdict:
+def _judged(expected: tuple[float, float], commonest: float | None, sure: float, *, counts: bool) -> Verdict:
     base = commonest or 0.0
     gain = (sum(expected) / 2 - base) / max(1 - base, 1e-9)
     # Where the queries' own labels are sure and samples' are not, classes share queries: less noise would not help.
@@ -111,7 +116,10 @@ def _judged(expected: tuple[float, float], commonest: float | None, sure: float)
             expected=expected,
             commonest=commonest,
         )
-    if overlap:
+    if not counts:
+        advice = "A mechanism that releases counts would show more."
+        why = "the release holds no counts, which would show how far the classes lie apart"
+    elif overlap:
         advice = "More budget would change little: use an encoder, or columns, that tell the classes apart."
         apart = "hardly lie apart" if gain < WEAK else "overlap"
         why = f"the classes {apart} in these vectors"
