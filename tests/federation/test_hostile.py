@@ -146,8 +146,8 @@ class Hostile(Silo):
         if stage in ("plan", "vote"):
             return honest
         session = self._session(request, stage)
-        told = json.loads(json.loads(honest)["body"])
-        return session.envelope(self._identity, stage, self.name, HARMS[self.harm](stage, told))
+        said = json.loads(unframe(honest)[1])
+        return session.envelope(self._identity, stage, self.name, HARMS[self.harm](stage, said))
 
     def _session(self, request: bytes, stage: str) -> Session:
         about = request

@@ -26,11 +26,12 @@ from recordwise.federation import door as door_module
 from recordwise.federation.certificates import certificate_of, fingerprint_of, identity_in, tls_context
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Node
-from recordwise.federation.frames import LENGTH, read_request, reply_frame, request_frame
+from recordwise.federation.frames import read_request, reply_frame, request_frame
 from recordwise.federation.hub import door, register
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.line import _exactly, _next, host_and_port
 from recordwise.federation.replies import Reply
+from recordwise.formats.framing import LENGTH
 from recordwise.privacy.guarantee import Trust
 
 HUB = identity_key()

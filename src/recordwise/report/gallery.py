@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data import Kind, Samples, Schema, rows
+from recordwise.data import Kind, Samples, Schema, kind_of, rows
 from recordwise.labels import Labels
 from recordwise.queries import Queries
 from recordwise.report.typical import columns_of, typical
@@ -36,7 +36,8 @@ class Gallery:
 def gallery_of(pool: Samples, schema: Schema, queries: Queries, labels: Labels) -> Gallery:
     """Up to QUERIES queries, spread over the classes, each with up to SAMPLES pool samples or what is typical of it."""
     pool = schema.pool(pool) if hasattr(pool, "iloc") else pool
-    kind, columns = schema.kind, columns_of(schema, pool)
+    kind = kind_of(pool)  # samples may be shown in another form than they were learnt from, such as vectors as images
+    columns = [] if kind in (Kind.IMAGES, Kind.TEXT) else columns_of(schema, pool)
     if kind not in (Kind.IMAGES, Kind.TEXT) and not columns:
         return Gallery(kind="none", cards=[], left_out=0)
     by_size = np.argsort(-queries.sizes, kind="stable")
@@ -64,11 +65,12 @@ def gallery_of(pool: Samples, schema: Schema, queries: Queries, labels: Labels) 
     return Gallery(kind="table" if columns else str(kind), cards=cards, left_out=len(by_size) - len(chosen))
 
 
-def _shown(samples: Samples, kind: str) -> list[str]:
-    return [_picture(one) for one in samples] if kind == Kind.IMAGES else [_snippet(one) for one in samples]
+def _shown(samples: Samples, kind: Kind) -> list[str]:
+    return [picture(one) for one in samples] if kind is Kind.IMAGES else [snippet(one) for one in samples]
 
 
-def _picture(image: NDArray[Any]) -> str:
+def picture(image: NDArray[Any]) -> str:
+    """An image as a small PNG in a data URI."""
     from PIL import Image
 
     pixels = np.asarray(image, dtype=np.float64)
@@ -84,6 +86,7 @@ def _picture(image: NDArray[Any]) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _snippet(text: str) -> str:
+def snippet(text: str) -> str:
+    """The beginning of a text, in one line."""
     text = " ".join(str(text).split())
     return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
