@@ -23,7 +23,7 @@ from recordwise.pipeline import Distilled, Question, Round, Voters, distil, rele
 from recordwise.planner import Plan
 from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.progress import Progress
+from recordwise.progress import Progress, Silent
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
@@ -186,7 +186,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
           progress: Shows the steps as they go.
         """
         refuse_fitted_steps()
-        run = self.prepare(X, y, X_public=X_public, noise=SystemNoise() if noise is None else noise)
+        with (progress or Silent()).step("read and plan", 1):
+            run = self.prepare(X, y, X_public=X_public, noise=SystemNoise() if noise is None else noise)
 
         def voters(question: Question) -> Release:
             if run.account.ledger is None and run.noise.private and question.round == 1:

@@ -59,13 +59,18 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Where to write the page; report.html in the folder otherwise.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write a run's report page again from its summary."""
+    """Write a run's report page again from its summary, and print the same figures."""
     from recordwise.report import Summary, write_report
 
-    page = out or folder / "report.html"
-    write_report(Summary.read(folder / "summary.json"), page)
-    typer.echo(str(page))
+    page, summary = out or folder / "report.html", Summary.read(folder / "summary.json")
+    write_report(summary, page)
+    if as_json:
+        print_json(summary.as_dict())
+        return
+    typer.echo(summary.as_text())
+    typer.echo(f"report: {page}")
 
 
 def demo(
