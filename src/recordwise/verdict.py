@@ -17,7 +17,7 @@ from recordwise.labels.shares import contrast, turnout
 from recordwise.pipeline import Round, Taught
 from recordwise.protocols.release import Tally
 
-WEAK, CLEAR = 0.25, 0.6  # of what labels can say beyond the commonest class; a plan's budget is judged by the same
+WEAK, CLEAR = 0.25, 0.7  # of what labels can say beyond the commonest class
 SURE = 0.8  # of the queries' labels: from here on more votes would not change many
 
 
