@@ -275,7 +275,7 @@ def fuzz(target: Target, count: int) -> None:
         target.parse(example)  # what the others are made of is good
     for number, content in enumerate(mutations(examples, count)):
         said = ""
-        with at_most(20):
+        with at_most(60):
             try:
                 target.parse(content)
             except RecordwiseError as fault:

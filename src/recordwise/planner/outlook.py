@@ -59,7 +59,6 @@ class Outlook:
     student: StudentSettings
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
-    simulated: dict[tuple[tuple[Protocol[Any], ...], int], Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         members(self, manner=Manner)
