@@ -105,7 +105,8 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
 
 def _judged(expected: tuple[float, float], commonest: float | None, sure: float, *, counts: bool) -> Verdict:
     base = commonest or 0.0
-    gain = (sum(expected) / 2 - base) / max(1 - base, 1e-9)
+    # Where both ends were compared with true labels, these lay about two thirds of the way up, or above.
+    gain = ((expected[0] + 2 * expected[1]) / 3 - base) / max(1 - base, 1e-9)
     # Where the queries' own labels are sure and samples' are not, classes share queries: less noise would not help.
     overlap = sure >= SURE and commonest is not None
     if gain >= CLEAR:
@@ -120,7 +121,7 @@ def _judged(expected: tuple[float, float], commonest: float | None, sure: float,
         advice = "A mechanism that releases counts would show more."
         why = "the release holds no counts, which would show how far the classes lie apart"
     elif overlap:
-        advice = "More budget would change little: use an encoder, or columns, that tell the classes apart."
+        advice = "More budget alone may change little: use an encoder, or columns, that tell the classes apart."
         apart = "hardly lie apart" if gain < WEAK else "overlap"
         why = f"the classes {apart} in these vectors"
     else:

@@ -104,12 +104,12 @@ def as_text(accuracy: float, scores: Mapping[str, Any]) -> list[str]:
         f"{_percent(high)}); naming the commonest class everywhere: {_percent(scores['majority'])}"
     ]
     more = [("balanced accuracy", scores["balanced"]), ("area under the ROC curve", scores["auc"])]
-    lines += [f"  {name} {_percent(value)}" for name, value in more if value is not None]
+    lines += [f"  {name}: {_percent(value)}" for name, value in more if value is not None]
     named = scores["classes"][:SPELLED]
-    width = max([5, *(len(one["name"]) for one in named)])
-    lines.append(f"  {'class':<{width}}  {'samples':>8}  {'found':>8}  {'right':>8}   (of these; of those named so)")
+    width = max((len(one["name"]) for one in named), default=0)
     lines += [
-        f"  {one['name']:<{width}}  {one['samples']:>8,}  {_percent(one['found']):>8}  {_percent(one['right']):>8}"
+        f"  {one['name']}: {'':<{width - len(one['name'])}}{one['samples']:>6,} samples, {_percent(one['found']):>7} "
+        f"of them found, {_percent(one['right']):>7} right where named so"
         for one in named
     ]
     if len(scores["classes"]) > SPELLED:

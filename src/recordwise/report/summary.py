@@ -126,7 +126,7 @@ class Summary:
 
     def as_text(self) -> str:
         labelled = self.pool_size - self.abstained
-        lines = [self.statement, self.odds, self.verdict["text"]]
+        lines = [self.statement, self.odds, f"verdict: {self.verdict['text']}"]
         lines.append(f"labelled {labelled:,} of {self.pool_size:,} pool samples")
         lines += [f"{WORDS[name]}: {came_to}" for name, came_to in self.settled.items() if name in WORDS]
         if self.encoding == Manner.CHECKED:
