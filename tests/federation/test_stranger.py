@@ -214,7 +214,8 @@ def test_a_node_has_one_connection_and_the_newest_one_counts(tmp_path: Path) -> 
                 answers = list(at.ask("vote", {"south": b"2"}, 60.0))
             assert answers == [("south", b"new: vote 2")]
             with suppress(OSError):
-                assert first.recv(1) == b""
+                while first.recv(1):  # a question it had not read yet, and then the end
+                    pass
 
 
 HEAD = LENGTH.size
