@@ -66,7 +66,7 @@ class _PictureCard(_Card):
 
 
 class _TextCard(_Card):
-    samples: list[str]
+    samples: Annotated[list[str], Field(min_length=1)]
 
 
 class _TableCard(_Card):
