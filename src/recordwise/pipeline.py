@@ -27,7 +27,7 @@ from recordwise.arrays import NOBODY, Ints
 from recordwise.data import Samples, Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
-from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph, voters_at
+from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
@@ -124,7 +124,8 @@ def distil(
     with progress.step("represent", 1):
         encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
         manner = how_encoded(encoder, samples)
-        pool = encode_public(encoder, samples, manner=manner)
+    with progress.step("encode the pool", len(samples)) as advance:
+        pool = encode_public(encoder, samples, manner=manner, advance=advance)
     material = pool if design.student.input == VECTORS else samples
     try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
 
@@ -132,7 +133,7 @@ def distil(
     for number, planned in enumerate(design.protocols, start=1):
         with progress.step(f"ask (round {number})", 1):
             queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
-            graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+            graph = query_graph(pool, queries.vectors, metric=queries.metric)
             question = Question(
                 round=number,
                 schema=design.schema,
