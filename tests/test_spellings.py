@@ -20,6 +20,7 @@ from recordwise.compare import Price
 from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
+from recordwise.explorer.grid import Offer
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
 from recordwise.planner.outlook import Outlook
@@ -86,6 +87,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Guarantee": lambda **choices: Guarantee(epsilon=Fraction(1), **choices),
     "KMeansQueries": lambda **choices: KMeansQueries(num_queries=2, seed=0, **choices),
+    "Offer": lambda **choices: Offer(terms=None, **choices),
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
