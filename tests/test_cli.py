@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
 from recordwise import __version__, cli, load
+from recordwise.cli.main import app
+from recordwise.cli.options import progress_of
+from recordwise.demo import run_demo
+from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Bars, Silent
 from recordwise.randomness import seeded
 
 
@@ -71,7 +77,8 @@ def test_a_job_leaves_a_student_labels_a_summary_and_a_page(
     assert recordwise("run", job, "--json", monkeypatch=monkeypatch) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["private"] and summary["guarantee"]["epsilon"] == 2.0
-    assert summary["test_accuracy"] > 0.75
+    assert summary["test_accuracy"] > 0.75 > 0.2 > summary["scores"]["majority"]
+    assert len(summary["scores"]["classes"]) == 10 and summary["verdict"]["level"] == "clear"
     folder = job.parent / "runs" / "job"
     lines = (folder / "labels.csv").read_text().splitlines()
     assert lines[0] == "sample,label,confidence" and len(lines) == 601
@@ -179,11 +186,24 @@ def test_a_page_is_written_again_from_a_summary(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
-    folder = job.parent / "runs" / "job"
+    folder, told = job.parent / "runs" / "job", capsys.readouterr().out
+    for said in (
+        "As odds: ",
+        "Labels are clear: ",
+        "queries asked: 40",
+        "encoder: ",
+        "test set: ",
+        "the commonest class",
+    ):
+        assert said in told
+    assert "The account is the ledger that the owner named" in told
     page = (folder / "report.html").read_text()
     (folder / "report.html").unlink()
     assert recordwise("report", folder, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == told, "the same figures again"
     assert (folder / "report.html").read_text() == page
+    assert recordwise("report", folder, "--json", monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((folder / "summary.json").read_text())
     assert recordwise("report", job.parent, monkeypatch=monkeypatch) == 2
 
 
@@ -428,3 +448,16 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert recordwise("run", tmp_path / "a\nb\x1b[31m\u202e", monkeypatch=monkeypatch) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and told.strip().isprintable()
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "demo", "coordinator run"])
+def test_progress_can_be_left_out(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert "--quiet" in shown.output and "--json" in shown.output
+    assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+def test_the_demo_looks_at_its_folder_before_it_works(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(InvalidInput, match="--out must be a folder that can be written to"):
+        run_demo(tmp_path / "taken", seed=0, progress=Silent())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +13,12 @@ from numpy.typing import NDArray
 
 from recordwise.account import Account
 from recordwise.checkpoint import OWN_LEDGER
-from recordwise.data import Samples, Schema, rows
+from recordwise.data import Samples, Schema
 from recordwise.data.samples import Loaded
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
-from recordwise.encoders import encode
 from recordwise.errors import InvalidInput, shown
+from recordwise.handover import Labelled, names_of
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.preflight import begun_with, check_run
@@ -57,12 +55,16 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    public = job.public.read("public")
-    schema, pool = job.read_pool(public)
-    samples, labels = job.read_records(schema)
-    test = None
-    if job.test is not None:
-        test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+    with progress.step("read", 3) as advance:
+        public = job.public.read("public")
+        schema, pool = job.read_pool(public)
+        advance(1)
+        samples, labels = job.read_records(schema)
+        advance(1)
+        test = None
+        if job.test is not None:
+            test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+        advance(1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
     num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)
@@ -72,9 +74,9 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
         num_queries = begun  # what was paid for is about so many queries
     distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
-    accuracy = None if test is None else score(distiller, *test)
-    summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
-    write_outcome(job.out, distiller, summary)
+    asked = {"num_queries": job.method.num_queries}
+    summary = summarize(distiller, pool, name=job.name, test=test, asked=asked)
+    write_outcome(job.out, distiller, summary, public)
     return Outcome(job.out, distiller, summary)
 
 
@@ -132,29 +134,11 @@ def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several
     return samples, matrix
 
 
-def score(distiller: PrivateDistiller, samples: Samples, labels: NDArray[Any]) -> float:
-    """The share of a test set that the student gets right.
-
-    A sample that the encoder makes no finite vector of counts as wrong: the run is paid for by now, and ends well.
-    """
-    try:
-        return float(distiller.score(samples, labels))
-    except InvalidInput:
-        finite = np.isfinite(encode(distiller.encoder_, samples, manner=distiller.manner_)).all(axis=1)
-        chosen = np.flatnonzero(finite)
-        right = float(distiller.score(rows(samples, chosen), labels[chosen])) if len(chosen) else 0.0
-        return right * len(chosen) / len(labels)
-
-
-def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
-    """Put what a run made into its folder."""
+def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary, public: Loaded) -> None:
+    """Put what a run made into its folder; labels go by the names that the pool's samples have in their file."""
     save(distiller, folder)
-    lines = io.StringIO()
-    table = csv.writer(lines, lineterminator="\n")
-    table.writerow(["sample", "label", "confidence"])
-    for row, (label, sure) in enumerate(zip(_pool_labels(distiller), distiller.pool_confidence_, strict=True)):
-        table.writerow([row, label, f"{sure:.4f}"])
-    write_whole(folder / "labels.csv", lines.getvalue().encode())
+    labels, sure = _pool_labels(distiller), distiller.pool_confidence_.tolist()
+    Labelled(**names_of(public, len(labels)), labels=labels, confidence=sure).write(folder / "labels.csv")
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
 
@@ -163,5 +147,5 @@ def _pool_labels(distiller: PrivateDistiller) -> list[str]:
     """Each pool sample's label, empty where it has none; several are joined by semicolons."""
     names = distiller.classes_.astype(str)
     if distiller.settings.records.labels_per_record == 1:
-        return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
+        return [names[label] if label != ABSTAIN else "" for label in distiller.pool_places_]
     return [";".join(names[row > 0.5]) for row in distiller.pool_probabilities_]

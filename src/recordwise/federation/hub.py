@@ -21,7 +21,7 @@ from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
-from recordwise.run import read_test, score, write_outcome
+from recordwise.run import read_test, write_outcome
 
 COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
 
@@ -65,7 +65,8 @@ def door(folder: Path, *, host: str, port: int) -> Door:
 def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
     written = read_coordinator(folder / COORDINATOR)
-    schema, pool = written.read_pool()
+    public = written.public.read("public")
+    schema, pool = written.read_pool(public)
     test = None
     if written.test is not None:
         test = read_test(written.test, schema, written.method.classes, several=written.records.labels_per_record > 1)
@@ -80,10 +81,9 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
         progress=progress,
         on_fault=lambda fault: log.warning("left out: %s", fault),
     )
-    accuracy = None if test is None else score(distiller, *test)
-    summary = summarize(distiller, pool, name=written.name, test_accuracy=accuracy)
+    summary = summarize(distiller, pool, name=written.name, test=test)
     assert written.out is not None  # a coordinator's file has a default
-    write_outcome(written.out, distiller, summary)
+    write_outcome(written.out, distiller, summary, public)
     return summary
 
 

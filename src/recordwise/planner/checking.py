@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recordwise.data.cells import DATE_FORMATS, days_of, number_of
 from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
+from recordwise.encoders.table import MOST_VALUES
 from recordwise.errors import InvalidInput
 from recordwise.planner.outlook import Outlook
 from recordwise.planner.planning import BudgetPlan, Prediction
@@ -136,6 +137,11 @@ def _category(column: Column, cells: NDArray[Any]) -> str | None:
         return "holds free text but is read as categories: leave it out, or make the text the sample"
     if different > MANY:
         return f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
+    if len(set(words)) > MOST_VALUES:
+        return (
+            f"has {len(set(words))} values, of which the {MOST_VALUES} most frequent are told apart and all others are "
+            "alike: group them, or raise the encoder's max_values"
+        )
     return None
 
 
