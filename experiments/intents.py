@@ -1,7 +1,9 @@
-"""What people ask for in one short sentence: CLINC150 (CC BY 3.0) and BANKING77 (CC BY 4.0), from their publishers.
+"""Short texts: CLINC150 (CC BY 3.0) and BANKING77 (CC BY 4.0) by what is asked for, film reviews by what they think.
 
 `clinc10` is CLINC150 by domain, `clinc150` by intent, `banking77` by intent. Out-of-scope questions are left out. The
 official test set stays the test set; the rest is shuffled once and cut into a public pool and private records.
+`reviews` are the sentences of Pang and Lee (2005, sentence polarity 1.0), half of them praise; they come without a test
+set, so what is over is the test set.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ POLYAI = (
     "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/57ec275d8078af65b7731c2a98be812d844a6d6b/"
     "banking_data/"
 )
+PANG_LEE = (
+    "https://raw.githubusercontent.com/dennybritz/cnn-text-classification-tf/18762b459e21d9c70e5c242f8d43fc4e6db37a0d/"
+    "data/rt-polaritydata/"
+)
 REMOTES = {
     "clinc150": (
         Remote(name="data_full.json", urls=(f"{CLINC}data_full.json",), md5="30c29dc6ab78edf3b5dfa640be204cde"),
@@ -31,8 +37,18 @@ REMOTES = {
         Remote(name="train.csv", urls=(f"{POLYAI}train.csv",), md5="cec64185f4197906aabce0781ef9a19b"),
         Remote(name="test.csv", urls=(f"{POLYAI}test.csv",), md5="8dcd9dc31b686c75ec1f24bf23c140cb"),
     ),
+    "reviews": (
+        Remote(name="rt-polarity.neg", urls=(f"{PANG_LEE}rt-polarity.neg",), md5="efd38e162b1a4ede8fbf024de182eb4a"),
+        Remote(name="rt-polarity.pos", urls=(f"{PANG_LEE}rt-polarity.pos",), md5="819e2ab972d5f1314804c62921cf21a8"),
+    ),
 }
-POOLS = {"clinc10": (3000, 4498), "clinc10-large": (9000, 9000), "clinc150": (9000, 9000), "banking77": (4000, 6003)}
+POOLS = {
+    "clinc10": (3000, 4498),
+    "clinc10-large": (9000, 9000),
+    "clinc150": (9000, 9000),
+    "banking77": (4000, 6003),
+    "reviews": (3000, 5500),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,15 +74,19 @@ class Intents:
 
 def intents(name: str, folder: str | Path | None = None) -> Intents:
     """One of POOLS, cut; files that $RECORDWISE_DATA lacks are downloaded into it."""
-    source = "banking77" if name == "banking77" else "clinc150"
+    source = name if name in REMOTES else "clinc150"
     home = data_root(source, folder) / source
     fetch(REMOTES[source], home)
     files = [verified(home / remote.name, remote.md5) for remote in REMOTES[source]]
-    rest, test, classes = _banking(files) if source == "banking77" else _clinc(files, by_domain=name != "clinc150")
+    test: Part | None
+    if source == "clinc150":
+        rest, test, classes = _clinc(files, by_domain=name != "clinc150")
+    else:
+        rest, test, classes = _banking(files) if source == "banking77" else _reviews(files)
     order = seeded(0, "intents").permutation(len(rest.texts))
     public, private = POOLS[name]
     ours, theirs = rest.some(order[:public]), rest.some(order[public : public + private])
-    return Intents(public=ours, private=theirs, test=test, classes=classes)
+    return Intents(public=ours, private=theirs, test=test or rest.some(order[public + private :]), classes=classes)
 
 
 def _clinc(files: list[Path], *, by_domain: bool) -> tuple[Part, Part, tuple[str, ...]]:
@@ -87,6 +107,13 @@ def _banking(files: list[Path]) -> tuple[Part, Part, tuple[str, ...]]:
             read.append([(row["text"], row["category"]) for row in csv.DictReader(lines)])
     classes = tuple(sorted({category for _, category in read[0]}))
     return _part(read[0], classes), _part(read[1], classes), classes
+
+
+def _reviews(files: list[Path]) -> tuple[Part, None, tuple[str, ...]]:
+    classes = ("blame", "praise")
+    read = zip(classes, files, strict=True)
+    pairs = [(text, name) for name, file in read for text in file.read_text(encoding="utf-8").splitlines()]
+    return _part(pairs, classes), None, classes
 
 
 def _part(pairs: list[tuple[str, str]], classes: tuple[str, ...]) -> Part:

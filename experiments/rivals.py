@@ -1,7 +1,7 @@
 """The alternatives beside Recordwise: accuracy against epsilon, on identical features and splits.
 
-    python -m experiments.rivals mnist --seed 0                 (some minutes on one core)
-    python -m experiments.rivals mnist --seed 0 --methods recordwise,dp-linear --epsilons 0.1,1
+    python -m experiments.rivals mnist                          (half an hour on one core)
+    python -m experiments.rivals mnist --seeds 0,1 --methods recordwise,dp-linear --epsilons 0.1,1
 
 appends to experiments/results/rivals.json one row for each method, epsilon and data set, with one figure per seed. A
 seed is one of the committed encoders where there are several (MNIST, SVHN, CIFAR-10), and seeds clusters, students and
@@ -39,6 +39,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "rivals.json"
 EPSILONS = (0.005, 0.02, 0.1, 1.0, 8.0)
 DELTA = 1e-5
+SEEDS = range(5)
 OURS = "recordwise"
 WAYS = {"mnist": "", "svhn": "", "cifar10": "agreed"}
 DATA = (*WAYS, "adult", "clinc150")
@@ -118,7 +119,7 @@ def keep(found: dict[str, Any], *, data: str, encoder: str, method: str, epsilon
     row["test_accuracy"] = [run["test_accuracy"] for run in row["runs"].values()]
     row["versions"] = versions("numpy", "scipy", "scikit-learn", "dp-accounting")
     row["hardware"] = hardware()
-    row["command"] = f"python -m experiments.rivals {data} --seed {seed}"
+    row["command"] = f"python -m experiments.rivals {data} --seeds {','.join(row['seeds'])}"
     row["date"] = time.strftime("%Y-%m-%d", time.gmtime())
     order = [OURS, *rivals()]
     rows.sort(key=lambda one: (DATA.index(one["data"]), order.index(one["method"]), one["epsilon"]))
@@ -128,16 +129,17 @@ def keep(found: dict[str, Any], *, data: str, encoder: str, method: str, epsilon
 def main() -> None:
     parser = argparse.ArgumentParser(description="Recordwise and the alternatives on one data set")
     parser.add_argument("data", choices=DATA)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     parser.add_argument("--methods", default=",".join([OURS, *rivals()]))
     parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     given = parser.parse_args()
-    encoder, parts = read(given.data, given.seed)
-    for method in given.methods.split(","):
-        for epsilon in map(float, given.epsilons.split(",")):
-            found = measure(method, epsilon, parts, given.seed)
-            keep(found, data=given.data, encoder=encoder, method=method, epsilon=epsilon, seed=given.seed)
-            print(f"{given.data} {method} epsilon {epsilon:g}: {found}", flush=True)
+    for seed in map(int, given.seeds.split(",")):
+        encoder, parts = read(given.data, seed)
+        for method in given.methods.split(","):
+            for epsilon in map(float, given.epsilons.split(",")):
+                found = measure(method, epsilon, parts, seed)
+                keep(found, data=given.data, encoder=encoder, method=method, epsilon=epsilon, seed=seed)
+                print(f"{given.data} {method} epsilon {epsilon:g}, seed {seed}: {found}", flush=True)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,6 @@ from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import (
     Asked,
-    Held,
     Learnt,
     class_probabilities,
     learn,
@@ -52,8 +51,6 @@ from recordwise.students import teach as teach_student
 from recordwise.students.again import WORTH, Plan, expected_gain
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
-
-WITHOUT_COUNTS = "linear"  # what "counts" is where a release has none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,12 +244,11 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
     if not reads_counts(student):
         return _teach_labels(student, rounds, material, design)
     if not all(one.release.has_counts for one in rounds):
-        other = student_from(WITHOUT_COUNTS if student.teaches is None else student.teaches, seed=design.seed)
-        if not isinstance(student, Held):
-            return _teach_labels(other, rounds, material, design)
-        taught = _teach_labels(other, rounds, pool, design)
-        first = class_probabilities(taught.student, pool, design.ballot.num_classes)
-        return replace(taught, student=student.network(material, first, [], pool))
+
+        def from_labels(model: Any, samples: Samples) -> Taught:
+            return _teach_labels(student_from(model, seed=design.seed), rounds, samples, design)
+
+        return student.without_counts(from_labels, pool, material)  # type: ignore[no-any-return]
     learnt = learn(student, pool, material, _asked(rounds, design))
     probabilities = np.asarray(learnt.probabilities, dtype=np.float64)
     confidence = probabilities.max(axis=1)

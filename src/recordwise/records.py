@@ -35,7 +35,7 @@ log = logging.getLogger("recordwise.records")  # for the holder of the records, 
 
 # Records read, encoded and connected at a time. Of each one only its votes, its labels and why it abstains are kept:
 # 4·(k + 2·r) + 4 bytes. Beyond that memory does not grow with their number.
-CHUNK, CHUNK_BYTES = 65_536, 1 << 32
+CHUNK, CHUNK_BYTES = 65_536, 1 << 28
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 

@@ -125,7 +125,18 @@ def from_bytes(
       most: Bytes that it may have when it is unpacked.
       entries: Parts that its archive may have.
     """
-    tree, arrays = unpacked(content, most=most, entries=entries)
+    return from_parts(*unpacked(content, most=most, entries=entries), classes, foreign=foreign, trusted=trusted)
+
+
+def from_parts(
+    tree: Any,
+    arrays: dict[str, NDArray[Any]],
+    classes: Collection[str],
+    *,
+    foreign: bool = False,
+    trusted: Collection[str] = (),
+) -> Any:
+    """The object that `unpacked` took apart; see `from_bytes`."""
     try:
         return _Reader(arrays, classes, trusted).built(tree, MOST_DEPTH, foreign)
     except (InvalidInput, MissingExtra):

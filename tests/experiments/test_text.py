@@ -47,11 +47,32 @@ def test_texts_are_cut_once_and_nothing_is_in_two_parts(folder: Path) -> None:
     assert {data.classes[label] for label in data.private.labels} == {"money", "music"}
 
 
+def test_reviews_without_a_test_set_leave_one_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reviews").mkdir()
+    remotes = []
+    for ending in ("neg", "pos"):
+        path = tmp_path / "reviews" / f"rt-polarity.{ending}"
+        path.write_text("".join(f"{ending} {number}\n" for number in range(30)))
+        remotes.append(Remote(name=path.name, urls=(), md5=hashlib.md5(path.read_bytes()).hexdigest()))
+    monkeypatch.setitem(intents.REMOTES, "reviews", tuple(remotes))
+    monkeypatch.setitem(intents.POOLS, "reviews", (20, 30))
+    data = intents.intents("reviews", tmp_path)
+    parts = [set(part.texts) for part in (data.public, data.private, data.test)]
+    assert [len(part) for part in parts] == [20, 30, 10] and len(set.union(*parts)) == 60
+    assert all((text[:3] == "pos") == bool(y) for text, y in zip(data.test.texts, data.test.labels, strict=True))
+
+
+def test_vectors_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = text.bed_of("clinc10", "words", folder)
+    monkeypatch.delattr(text, "encoder_from")
+    again = text.bed_of("clinc10", "words", folder)
+    assert all((one == other).all() for one, other in zip(first.vectors, again.vectors, strict=True))
+
+
 def test_a_row_replaces_the_one_it_measures_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "RESULTS", folder / "text.json")
     monkeypatch.setattr("experiments.unseen.DRAWS", 1)
-    monkeypatch.setattr("sys.argv", ["text", "--data", "clinc10", "--encoder", "words"])
-    monkeypatch.setattr(text, "EPSILONS", (1.0,))
+    monkeypatch.setattr("sys.argv", ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1"])
     for _ in range(2):
         text.main()
     [row] = json.loads((folder / "text.json").read_text())

@@ -10,6 +10,8 @@ from bad_summaries import bad_summaries
 from ended import none_of, recordwise
 from tiny import JOB, document, fill
 
+from counts import Counted
+
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
@@ -42,7 +44,9 @@ def test_some_bad_summaries_end_in_one_line(tmp_path: Path, summary: dict[str, o
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_all_bad_summaries_end_in_one_line(tmp_path: Path, summary: dict[str, object]) -> None:
+def test_all_bad_summaries_end_in_one_line(tmp_path: Path, summary: dict[str, object], counted: Counted) -> None:
     cases = list(bad_summaries(summary))
     assert len(cases) >= 23
-    none_of(mistakes(tmp_path, cases))
+    found = mistakes(tmp_path, cases)
+    counted("damaged summaries", len(cases), len(found))
+    none_of(found)

@@ -15,6 +15,7 @@ import pytest
 from federation.world import CLASSES, LOUD, Tampered, World
 from recordwise.data import Schema
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, ProtocolFault
+from recordwise.federation import silo as silo_module
 from recordwise.federation.exchange import Node
 from recordwise.federation.federation import Federation
 from recordwise.federation.forms import frame, unframe
@@ -22,7 +23,7 @@ from recordwise.federation.identity import identity_key, open_sealed, seal_to
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy, approve
 from recordwise.federation.records import SiloRecords
-from recordwise.federation.refusals import Refusal
+from recordwise.federation.refusals import Failed, Refusal
 from recordwise.federation.replies import Reply
 from recordwise.federation.settings import FederationSection, PolicySection
 from recordwise.federation.shuffling import ShufflerNode, packed
@@ -672,6 +673,23 @@ def test_what_fails_once_records_were_touched_is_charged_and_answered_with_one_s
     (request,) = [asked for at, who, asked in exchange.requests if (at, who) == (stage, "south")]
     silo._records = lambda: one.records["south"]
     assert silo.reply(stage, request) == message  # and it stays so
+
+
+@pytest.mark.parametrize("trust", [Trust.LOCAL, Trust.SHUFFLE])
+def test_an_answer_that_would_fit_no_frame_is_not_made(
+    tmp_path: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, plan = planned(tmp_path, trust)
+    silo, ask = fresh_silo(one, tmp_path), ask_of(plan)
+    silo.answer("plan", plan.to_bytes())
+    votes = silo._votes(plan, ask)
+    sealed = plan.protocol.message_size + (50 if trust is Trust.SHUFFLE else 0)
+    monkeypatch.setattr(silo_module, "MOST_ANSWER", len(votes) * sealed)
+    assert silo._protected(plan, ask), "so many fit"
+    monkeypatch.setattr(silo_module, "MOST_ANSWER", len(votes) * sealed - 1)
+    monkeypatch.setattr(type(plan.protocol), "client", lambda *_: pytest.fail("it was made"))
+    with pytest.raises(Failed):
+        silo.answer("vote", ask.to_bytes())
 
 
 def test_refusals_before_records_are_touched_do_not_depend_on_them(tmp_path: Path) -> None:

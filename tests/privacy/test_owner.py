@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recordwise.errors import LedgerFault
 from recordwise.privacy.chain import Head
-from recordwise.privacy.owner import Owner, Seal, key_name
+from recordwise.privacy.owner import Owner, Seal, Seen, key_name
 
 texts = st.lists(st.text(max_size=4), max_size=4)
 
@@ -88,6 +88,9 @@ def test_later_heads_replace_earlier_ones_and_a_place_is_remembered_until_the_ac
     assert owner.seen_at("here") == owner.seen("account")
     owner.note("account", "there", heads[-1])
     assert owner.seen_at("here") is None and owner.seen_at("there") is not None
+    owner.note("account", "elsewhere", heads[1])
+    assert owner.seen("account") == Seen("account", "elsewhere", heads[-1]), "moved, and no younger"
+    owner.note("account", "there", heads[-1])
     owner.note("another", "here", heads[1])
     here = owner.seen_at("here")
     assert here is not None and here.account == "another"

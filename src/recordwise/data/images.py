@@ -31,7 +31,8 @@ def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
         labels = np.repeat(np.array(list(by_class)), [len(some) for some in by_class.values()])
     if not files and not subfolders:  # classes without an image are no records, which is a number like any other
         raise InvalidInput(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
-    return Loaded(samples=[_read(file, size) for file in files], labels=labels)
+    ids = np.array([file.relative_to(folder).as_posix() for file in files], dtype=object)
+    return Loaded(samples=[_read(file, size) for file in files], labels=labels, ids=ids, ids_name="file")
 
 
 def _image_files(folder: Path) -> list[Path]:

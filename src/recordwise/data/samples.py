@@ -35,19 +35,24 @@ class Loaded:
       labels: (n,) classes, or (n, C) zeros and ones where a sample may have several; None for an unlabelled pool.
       columns: The names of a table's columns, in order; empty for everything else.
       parse: Cells are text, as in a CSV file, and text that spells a number is one.
+      ids: (n,) what each sample is called, where it has a name of its own: the cells of a column, the names of files.
+      ids_name: What those are called.
     """
 
     samples: Samples
     labels: NDArray[Any] | None = None
     columns: tuple[str, ...] = ()
     parse: bool = False
+    ids: NDArray[Any] | None = None
+    ids_name: str = "sample"
 
     def __post_init__(self) -> None:
-        for name, held in (("samples", self.samples), ("labels", self.labels)):
+        for name, held in (("samples", self.samples), ("labels", self.labels), ("ids", self.ids)):
             if isinstance(held, np.ndarray) and not held.ndim:
                 raise InvalidInput(f"{name} must have one row for each sample, got a single value")
-        if self.labels is not None and len(self.labels) != len(self.samples):
-            raise InvalidInput(f"labels must be as many as the {len(self.samples)} samples, got {len(self.labels)}")
+        for name, held in (("labels", self.labels), ("ids", self.ids)):
+            if held is not None and len(held) != len(self.samples):
+                raise InvalidInput(f"{name} must be as many as the {len(self.samples)} samples, got {len(held)}")
 
     def __len__(self) -> int:
         return len(self.samples)

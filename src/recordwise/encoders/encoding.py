@@ -34,7 +34,7 @@ from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table, Sharpened, Words)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
-LARGE = 4096  # samples at a time where that makes no difference, but to memory
+LARGE, NUMBERS = 4096, 1 << 23  # samples at a time, and numbers, where that makes no difference, but to memory
 TRIED, COPIED = 256, 4  # samples of the pool that are tried in other company, and beside copies of themselves
 
 
@@ -143,8 +143,23 @@ def _size(encoder: Any) -> int:
 
 
 def _batches(encoder: Any, count: int, manner: Manner) -> Iterator[slice]:
-    size = {Manner.EXACT: LARGE, Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
+    few = max(1, min(LARGE, NUMBERS // max(1, _width(encoder))))
+    size = {Manner.EXACT: few, Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _width(part: Any) -> int:
+    """At least as many numbers as any step of an encoder of ours makes of one sample."""
+    if isinstance(part, np.ndarray):
+        return part.shape[-1] if part.ndim else 1
+    if isinstance(part, list | tuple):
+        return sum(map(_width, part))
+    if isinstance(part, Hog):
+        return part.width
+    if isinstance(part, Pipeline):
+        return sum(_width(step) for _, step in part.steps)
+    ours = type(part).__module__.startswith("recordwise.encoders.")
+    return sum(map(_width, vars(part).values())) if ours and hasattr(part, "__dict__") else 1
 
 
 def _run(encoder: Any, samples: Samples, batch: slice, manner: Manner) -> NDArray[np.float32]:

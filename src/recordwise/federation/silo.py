@@ -11,6 +11,7 @@ from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import frame, text, unframe
+from recordwise.federation.frames import LARGEST
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
 from recordwise.federation.plan import Ask, Plan
@@ -25,13 +26,14 @@ from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
-from recordwise.protocols.shuffle.sealing import Sealer
+from recordwise.protocols.shuffle.sealing import OVERHEAD, Sealer
 from recordwise.votes import Votes
 
 if TYPE_CHECKING:
     from recordwise.federation.records import Voters
 
 WAITING, ACCEPTED = "waiting", "accepted"
+MOST_ANSWER = LARGEST - (1 << 16)  # bytes: what is around it needs some too
 MOST_OFFERS = 1_000  # a coordinator must not fill a silo's disk
 Made = TypeVar("Made")
 
@@ -172,6 +174,9 @@ class Silo:
 
     def _protected(self, plan: Plan, ask: Ask) -> bytes:
         votes = self._votes(plan, ask)
+        size = len(votes) * (plan.protocol.message_size + (OVERHEAD if plan.trust is Trust.SHUFFLE else 0))
+        if size > MOST_ANSWER:  # before it is made: it would fill the memory, and fit no frame
+            raise InvalidInput(f"an answer must have at most {MOST_ANSWER:,} bytes, these records make {size:,}")
         message = plan.protocol.client(votes, self._noise)
         if plan.trust is Trust.SHUFFLE:
             return self._onion(plan, ask, message)

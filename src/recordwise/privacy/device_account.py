@@ -79,6 +79,7 @@ class DeviceAccount:
         positive(epsilon=epsilon)
         with self._alone():
             book = self._read()
+            self._catch_up(book)
             if key in book["answers"]:
                 return bytes.fromhex(book["answers"][key]["message"])
             left = self.cap - _spent(book)
@@ -145,6 +146,13 @@ class DeviceAccount:
         whole = book | {"format": FORMAT, "key": seal.key, "tag": seal.tag}
         write_whole(self._path.absolute(), json.dumps(whole).encode())
         return head
+
+    def _catch_up(self, book: dict[str, Any]) -> None:
+        """Note what was charged and not noted, or refuse to go on: so only the last answer can ever be missing."""
+        if book["format"] == FORMAT and book["answers"]:
+            head, seen = _chained(book), self._owner.seen(book["account"])
+            if seen is None or seen.head.count < head.count:
+                self._owner.note(book["account"], self._place, head)
 
     def _note(self, account: str, head: Head) -> None:
         try:

@@ -144,6 +144,8 @@ class Owner:
         """
         with self._alone():
             before = self.seen(account)
+            if not anew and before is not None and before.head.count > head.count:
+                head = before.head  # somebody was quicker; it stays the last, wherever it lies now
             if anew or before is None or before.head.count < head.count or before.place != place:
                 seen = {"place": place, "count": head.count, "head": head.digest}
                 self._keep(self.folder / SEEN / account, json.dumps(seen))

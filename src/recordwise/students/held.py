@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.vectors import flat
 from recordwise.errors import InvalidInput, whole
+from recordwise.students.answers import class_probabilities
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
-from recordwise.students.from_counts import FromCounts
+from recordwise.students.from_counts import WITHOUT_COUNTS, FromCounts
 
 if TYPE_CHECKING:
     from recordwise.students.held_network import CountsNetwork
@@ -37,6 +38,8 @@ class Held(FromCounts):
       progress: Called with the number of each epoch of the second part and the share of images whose label counted.
       seed: Of its first weights, batches and views.
     """
+
+    own_input: ClassVar[str] = "samples"
 
     def __init__(
         self,
@@ -71,9 +74,15 @@ class Held(FromCounts):
 
         Compute(device=self.device)  # says which devices there are
 
-    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
-        learnt = learn_from_counts(vectors, asked, seed=self.seed)
-        return replace(learnt, student=self.network(pool, learnt.probabilities, asked, vectors))
+    def learn(self, pool: Samples, material: Samples, asked: Sequence[Asked]) -> Learnt:
+        learnt = learn_from_counts(pool, asked, seed=self.seed)
+        return replace(learnt, student=self.network(material, learnt.probabilities, asked, pool))
+
+    def without_counts(self, teach: Callable[[Any, Samples], Any], pool: Samples, material: Samples) -> Any:
+        """Its first answers are then those of a student of the labels."""
+        taught = teach(WITHOUT_COUNTS, pool)
+        first = class_probabilities(taught.student, pool, taught.probabilities.shape[1])
+        return replace(taught, student=self.network(material, first, [], pool))
 
     def network(self, pool: Samples, first: Any, asked: Sequence[Asked], vectors: Samples) -> CountsNetwork:
         """The network, taught; without any release where only first answers are known.

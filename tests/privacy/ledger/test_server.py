@@ -12,7 +12,10 @@ from fractions import Fraction
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
+from counts import SERVERS, Counted
+from postgres import running_postgres
 from recordwise.errors import LedgerFault
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
@@ -22,9 +25,9 @@ from recordwise.privacy.ledger.store import Store
 TENTH = Fraction(1, 10)
 
 
-def opened(place: str, **wait: float) -> Ledger:
-    ledger = Ledger.open(place, **wait)
-    ledger.open_budget("study", epsilon=1)
+def opened(place: str, epsilon: float = 1) -> Ledger:
+    ledger = Ledger.open(place)
+    ledger.open_budget("study", epsilon=epsilon)
     return ledger
 
 
@@ -128,3 +131,53 @@ def test_a_server_that_takes_the_call_and_says_nothing_is_given_up(monkeypatch: 
     monkeypatch.setattr(store, "CONNECT", 2)  # the least that libpq waits
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(LedgerFault, match="timeout"):
         Ledger.open(f"postgresql://me@127.0.0.1:{mute.getsockname()[1]}/x")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_server_killed_at_any_statement_of_a_release_breaks_no_promise(
+    monkeypatch: pytest.MonkeyPatch, counted: Counted
+) -> None:
+    """Killed before every statement, and after the commit, whose answer is then lost; each time it is started again."""
+    with running_postgres() as server:
+        ledger = opened(server.url, epsilon=100)
+        engine = ledger._store._writer.engine
+        statements: list[str] = []
+        dies_at = -1
+
+        def executing(connection: object, cursor: object, statement: str, *_: object) -> None:
+            statements.append(statement)
+            if len(statements) == dies_at:
+                server.kill()
+                server.start()
+
+        sa.event.listen(engine, "before_cursor_execute", executing)
+        pay(ledger, "unharmed")
+        kills = len(statements)
+        assert kills >= 10
+        for number in range(1, kills + 1):
+            statements.clear()
+            dies_at, key = number, f"killed before statement {number}"
+            with pytest.raises(LedgerFault):
+                pay(ledger, key)
+            dies_at = -1
+            assert key not in [entry.key for entry in ledger.history("study")], "it was not committed"
+            assert pay(ledger, key) == b"tally"
+        commit = psycopg.Connection.commit
+
+        def lost(connection: psycopg.Connection) -> None:
+            commit(connection)
+            server.kill()
+            server.start()
+            raise psycopg.OperationalError("the server closed the connection unexpectedly")
+
+        for number in range(3):
+            with monkeypatch.context() as cut, pytest.raises(LedgerFault):
+                cut.setattr(psycopg.Connection, "commit", lost)
+                pay(ledger, f"answer {number} is lost")
+            assert pay(ledger, f"answer {number} is lost", lambda: pytest.fail("paid before")) == b"tally"
+        keys = [entry.key for entry in ledger.history("study")]
+        assert len(keys) == len(set(keys)) == 1 + kills + 3
+        assert ledger.spent("study") == len(keys) * TENTH
+        ledger.verify()
+    counted(SERVERS, kills + 3, 0)

@@ -46,6 +46,7 @@ class Checked:
       signed: Whether the seal was made with the key that is here; None where it was made with another.
       key: What the seal's key is called.
       heads: Every head, the first entry's first.
+      charged: Whether anything was ever released from it.
       notes: What happened to the ledger itself: when it was begun, adopted or signed anew.
     """
 
@@ -54,6 +55,7 @@ class Checked:
     signed: bool | None
     key: str
     heads: tuple[str, ...]
+    charged: bool
     notes: tuple[str, ...]
 
     def refuse_missing(self, noted: str) -> None:
@@ -150,6 +152,7 @@ def check(connection: Connection, owner: Owner, *, whoever: bool = False) -> Che
     opened = {row["name"]: row for row in connection.execute(sa.select(budgets)).mappings()}
     written = {(row["budget"], row["key"]): row for row in connection.execute(sa.select(*WRITTEN)).mappings()}
     head, heads, notes = Head(), [], []
+    charged = bool(written)
     for link in links:
         row = None
         if link["kind"] == Kind.BUDGET:
@@ -173,7 +176,15 @@ def check(connection: Connection, owner: Owner, *, whoever: bool = False) -> Che
     signed = None if whoever else owner.signed(heads[0], head, seal)
     if signed is False:
         raise LedgerFault("the ledger was altered: its entries were written without the owner's key")
-    return Checked(ledger=heads[0], head=head, signed=signed, key=seal.key, heads=tuple(heads), notes=tuple(notes))
+    return Checked(
+        ledger=heads[0],
+        head=head,
+        signed=signed,
+        key=seal.key,
+        heads=tuple(heads),
+        charged=charged,
+        notes=tuple(notes),
+    )
 
 
 def _end(connection: Connection, owner: Owner) -> tuple[str, Head]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.amplification import largest_epsilon0
 from recordwise.privacy.amplification.clones import LEFT_OUT
@@ -19,10 +20,12 @@ from recordwise.privacy.noise import Noise, SumOfEstimates, permutation
 from recordwise.protocols.choose import least_noise
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
+from recordwise.protocols.pairs import NOTHING, Pair, Record, as_votes, bystander, repeated
 from recordwise.protocols.protocol import Silos
 from recordwise.protocols.registry import AUTO, register
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle.shuffled import Shuffled
+from recordwise.protocols.views import ROWS, Exact, change, data_set, portions
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -179,6 +182,47 @@ class ShuffleSingle(Shuffled[Answers]):
 
     def view_cost(self, parties: int | None) -> float:
         return (parties or self.senders) * max(1.0, self.message_size / 16)
+
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        if int(counts.sum()) < self.fewest:
+            raise InvalidInput(f"a cohort must have >= {self.fewest:,} devices as planned, got {int(counts.sum()):,}")
+        tally = self.local.simulate_cohort(counts, seed=seed)  # the order of messages changes no sum
+        return replace(tally, guarantee=replace(self.guarantee, private=False))
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        if int(np.abs(change(self.ballot, pair)).sum()) < 2 * self.ballot.cells_per_record:
+            return None
+        senders = parties or self.senders
+        found = [side.epsilon_below(float(self.delta), senders=senders) for side in self.local.shuffled_sides()]
+        return (max(found), f"how many of {senders:,} messages speak for either record") if found else None
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """A batch is a view: its likelihood ratio, all other senders being alike, and that of its first message.
+
+        A batch has, up to a factor, the probability of the sum over its messages m of p(m) / p(m of the others).
+        """
+        local, senders, third = self.local, parties or self.senders, bystander(self.ballot)
+        votes, others = data_set(self.ballot, side), as_votes(self.ballot, [third])
+        scores = []
+        for count in portions(trials, max(1, ROWS // senders)):
+            own, theirs = (
+                self.client(repeated(records, times), noise).bodies
+                for records, times in ((votes, count), (others, count * (senders - 1)))
+            )
+            batches = []
+            for trial in range(count):
+                rest = theirs[trial * (senders - 1) : (trial + 1) * (senders - 1)]
+                messages = [Answers(bodies, private=noise.private) for bodies in (own[trial : trial + 1], rest)]
+                batches.append(self.shuffle(messages, noise).bodies)
+            bodies = np.concatenate(batches)
+            usual = local.log_density(bodies, third)
+            one, other = (
+                (local.log_density(bodies, record or NOTHING) - usual).reshape(count, senders)
+                for record in pair.sides()
+            )
+            batch = np.logaddexp.reduce(one, axis=1) - np.logaddexp.reduce(other, axis=1)
+            scores.append(np.stack([batch, one[:, 0] - other[:, 0]], axis=1))
+        return np.concatenate(scores)
 
     def to_bytes(self, messages: Answers) -> list[bytes]:
         """Each message on its own, ready to be sealed."""
