@@ -45,10 +45,10 @@ demo: .venv/core
 
 test: .venv/dev .venv/browser
 	@echo "==> running the tests"
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 -m "not slow"
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: .venv/dev .venv/browser
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # An environment of its own: those libraries want other versions than the pinned ones.
 .venv-models/ready: requirements/models.txt

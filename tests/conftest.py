@@ -17,6 +17,12 @@ import pytest
 TESTS = Path(__file__).parent
 sys.path += [str(folder) for folder in (TESTS, *TESTS.rglob("*")) if folder.is_dir() and folder.name != "__pycache__"]
 
+from in_memory import memory  # noqa: E402  # it lies in one of them
+
+# Workers get it from their parent, and whatever tests start gets it from them.
+if folder := memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)
 hypothesis.settings.load_profile("recordwise")

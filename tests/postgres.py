@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from in_memory import memory
+
 
 @dataclass(frozen=True)
 class Postgres:
@@ -31,7 +33,7 @@ def running_postgres(*, binaries: Path | None = None) -> Iterator[Postgres]:
     """
     binaries = binaries or find_binaries()
     # Not pytest's folder: its path may exceed the 107 bytes a socket's path may have, and only its owner may enter it.
-    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-", dir=memory()))
     try:
         account: dict[str, object] = {}
         if os.geteuid() == 0:

@@ -43,7 +43,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"distiller"},
     {"report", "audit"},
     {"preflight", "job_draft", "handover"},
-    {"run", "demo"},
+    {"run", "demo", "explorer"},
     {"compare"},
     {"federation"},
     {"cli"},

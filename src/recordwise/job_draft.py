@@ -49,7 +49,7 @@ class Draft:
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",
             "# 'guess', change what is wrong, then: recordwise check, plan and run, each with this file.",
-            f"name = {_toml(self.name)}",
+            f"name = {toml_value(self.name)}",
             "",
             "[private]  # the records to protect",
             *self._source(self.private, self.labels),
@@ -75,7 +75,7 @@ class Draft:
             "",
             "[account]",
             'ledger = "ledger.sqlite"  # remembers what was spent on these records, over all runs',
-            f"budget = {_toml(self.name)}",
+            f"budget = {toml_value(self.name)}",
             f"budget_epsilon = {self.epsilon:g}  # guess: all that may ever be spent on these records",
         ]
         # A pool comes from elsewhere: what its columns are called must stay in comments, and add no line to the job.
@@ -86,11 +86,11 @@ class Draft:
             written = path.resolve().relative_to(self.folder.resolve())
         except ValueError:  # it lies elsewhere
             written = path.resolve()
-        lines = [f"path = {_toml(written.as_posix())}"]
+        lines = [f"path = {toml_value(written.as_posix())}"]
         if samples is not None:
-            lines.append(f"samples = {_toml(samples)}")
+            lines.append(f"samples = {toml_value(samples)}")
         if labels is not None:
-            lines.append(f"labels = {_toml(labels)}")
+            lines.append(f"labels = {toml_value(labels)}")
         return lines
 
     def _samples(self) -> tuple[list[str] | None, list[str]]:
@@ -117,12 +117,12 @@ class Draft:
     def _classes(self) -> list[str]:
         """The list of classes, and where it comes from."""
         if self.classes:
-            return [f"classes = {_toml([_number(one) for one in self.classes])}"]
+            return [f"classes = {toml_value([_number(one) for one in self.classes])}"]
         public = self.test is not None
         source = read(self.test if self.test is not None else self.private, labels=self.labels)
         names = _names(source)
         return [
-            f"classes = {_toml(names)}",
+            f"classes = {toml_value(names)}",
             "# guess: read off the test labels. A record of a class that is not listed abstains."
             if public
             else "# guess: read off the PRIVATE labels. The list becomes public: delete what must stay secret.",
@@ -155,6 +155,6 @@ def _number(name: str) -> Any:
     return int(name) if name.lstrip("-").isdigit() else name
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Text, numbers and lists of them; JSON spells them as TOML does."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
+from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.formats import json_file
 from recordwise.job import JobFile
@@ -35,15 +36,27 @@ def plan_job(
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
+    settings, _, outlook = outlook_of(job, progress, num_records=num_records)
+    if num_queries is None and isinstance(job.method.num_queries, int):
+        num_queries = (job.method.num_queries,)
+    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+
+
+def outlook_of(
+    job: JobFile, progress: Progress | None = None, *, num_records: int | None = None
+) -> tuple[RunSettings, Schema, Outlook]:
+    """What the job asks for, how its samples are read, and all that a plan of it looks at.
+
+    Args:
+      num_records: How many records will vote; the job's `records.expected` when None.
+    """
     job, public = _expecting(job, num_records), job.public.read("public")
     schema, pool = job.read_pool(public)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
     outlook = _outlook(job, settings, pool, public, None, progress or Silent())
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
-    if num_queries is None and isinstance(job.method.num_queries, int):
-        num_queries = (job.method.num_queries,)
-    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+    return settings, schema, outlook
 
 
 def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:

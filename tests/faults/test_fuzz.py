@@ -37,6 +37,7 @@ from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply
 from recordwise.formats import Archive, array_from, json_from, parquet_file, picture_file, toml_file
+from recordwise.formats.framing import length_of
 from recordwise.formats.weights import safetensors_file
 from recordwise.job import read_job
 from recordwise.nearest.poll import Metric
@@ -211,7 +212,7 @@ def requests() -> list[bytes]:
 
 
 def framing(content: bytes) -> object:
-    return frames.read_request(content), frames.read_reply(content), frames.length_of(content[:4].ljust(4, b"\0"))
+    return frames.read_request(content), frames.read_reply(content), length_of(content[:4].ljust(4, b"\0"))
 
 
 TARGETS: dict[str, Target] = {
@@ -274,7 +275,7 @@ def fuzz(target: Target, count: int) -> None:
         target.parse(example)  # what the others are made of is good
     for number, content in enumerate(mutations(examples, count)):
         said = ""
-        with at_most(20):
+        with at_most(60):
             try:
                 target.parse(content)
             except RecordwiseError as fault:

@@ -18,6 +18,7 @@ from typing import Any
 from disk import Disk, Point, changes_in, digest, put
 
 from counts import DISKS, KILLS, POWER, RACES
+from in_memory import memory
 
 HERE = Path(__file__).parent
 KILL, KILL_HALFWAY = 0, 100_000
@@ -47,8 +48,7 @@ class Victims:
     """A program that forks processes at our order, all of them with `disk.c` between them and the disk."""
 
     def __init__(self) -> None:
-        # In memory where the machine offers it: what is synced there is quick, and what is lost is our own decision.
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.folder = Path(tempfile.mkdtemp(dir=memory()))
         library = self.folder / "disk.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "disk.c", "-ldl"], check=True)
         tests = HERE.parent

@@ -11,7 +11,6 @@ from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes
 from recordwise.federation.forms import frame, text, unframe
-from recordwise.federation.frames import LARGEST
 from recordwise.federation.identity import seal_to
 from recordwise.federation.journal import Journal
 from recordwise.federation.plan import Ask, Plan
@@ -20,6 +19,7 @@ from recordwise.federation.refusals import Failed
 from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
 from recordwise.formats import content_of, text_of
+from recordwise.formats.framing import LARGEST
 from recordwise.hashing import digest_of
 from recordwise.locks import hold
 from recordwise.privacy.accountant import total_epsilon

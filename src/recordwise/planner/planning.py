@@ -218,7 +218,7 @@ def plan(
         compared=tuple(compared),
         attainable=Expected.of(outlook.attainable),
         commonest=round(float(outlook.known.shares.max()), 4),
-        knowing=_knowing(outlook),
+        knowing=knowing(outlook),
     )
 
 
@@ -363,7 +363,8 @@ def _kept_by(terms: Terms, trust: Trust, mechanism: str) -> Terms | None:
         return None
 
 
-def _knowing(outlook: Outlook) -> str:
+def knowing(outlook: Outlook) -> str:
+    """What a prediction knows of the task, in words."""
     known = outlook.known
     parts = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
     if known.class_shares is not None:

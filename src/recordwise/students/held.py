@@ -99,13 +99,14 @@ class Held(FromCounts):
         from recordwise.vision.self_label import WEAK_VIEW
         from recordwise.vision.self_supervised import channel_statistics
         from recordwise.vision.steps import Compute, fresh_weights
-        from recordwise.vision.training import silent
+        from recordwise.vision.training import TrainingRun, silent
 
         compute = Compute(device=self.device, compile=self.compile)
         images = compute.images(np.asarray(pool))
         mean, deviation = channel_statistics(images)
         flip = 0.5 if self.mirror else 0.0
         kept = None if self.checkpoint is None else Path(self.checkpoint)
+        run = TrainingRun(seed=self.seed, compute=compute)
         seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
         view = replace(CLOSE_VIEW, flip=flip)
         with fresh_weights(self.seed):
@@ -113,7 +114,7 @@ class Held(FromCounts):
             head = Classifier(body, body.dim, first.shape[1]).head
         imitated = imitate(
             body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
-            seed=self.seed, compute=compute, checkpoint=kept and kept / "imitate.pt",
+            run=replace(run, checkpoint=kept and kept / "imitate.pt"),
         )  # fmt: skip
         network = Classifier(imitated, body.dim, first.shape[1])
         network.head.load_state_dict(head.state_dict())
@@ -122,7 +123,7 @@ class Held(FromCounts):
             strong=replace(HARD_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
         )  # fmt: skip
         student = CountsNetwork(
-            network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",
-            progress=self.progress or silent,
+            network, settings,
+            run=replace(run, checkpoint=kept and kept / "held.pt", progress=self.progress or silent),
         )  # fmt: skip
         return student.fit(np.asarray(pool), asked, first=first)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from recordwise.extras.torch import torch
@@ -41,7 +40,7 @@ from recordwise.vision.schedules import warmed_up
 from recordwise.vision.self_label import WEAK_VIEW
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
-from recordwise.vision.training import EVERY, Report, Training, WarmedSettings, check_images, check_rows, silent
+from recordwise.vision.training import Training, TrainingRun, WarmedSettings, check_images, check_rows
 
 HARD_VIEW = Augment(
     flip=0.5, rotate=30, shear=0.3, zoom=0.2, shift=0.2, geometry=0.5,
@@ -111,22 +110,17 @@ def hold_to_counts(
     tables: Sequence[CountTable],
     settings: HeldToCounts,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
     """The teacher after the last epoch, in evaluation mode. `network` should start from weights that know the pool.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       first: (n, C) probabilities to begin with: `Learnt.probabilities`, on features of as many encoders as there are.
       tables: `tables_of` the releases, one or several, each with its own queries; none where a release has no counts.
-      progress: Called with each epoch's number and the share of images whose label counted.
+      run: Its progress is told each epoch's number and the share of images whose label counted.
     """
+    compute = run.compute
     check_images(images)
     check_rows(images, dims=2, first=first)
     if not bool(((first >= 0) & (first <= 1)).all()):
@@ -144,8 +138,8 @@ def hold_to_counts(
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
     teacher = average.network.eval()
-    run = compute.fused(learner)
-    generator = compute.generator(seed)
+    forward = compute.fused(learner)
+    generator = compute.generator(run.seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
 
@@ -153,7 +147,7 @@ def hold_to_counts(
         return torch.from_numpy(values).to(images.device)
 
     anchors = there(begun.argmax(1))
-    known = there(choose_labelled(begun, alignment.cells, settings, seed=seed))
+    known = there(choose_labelled(begun, alignment.cells, settings, seed=run.seed))
     sure = there(surest(begun, settings.begin)).float()
     labels, weights, anchored = anchors.clone(), torch.maximum(known.float(), sure), known.float()
     with_label = Batches(known.nonzero().flatten(), settings.labelled_batch, generator)
@@ -166,7 +160,7 @@ def hold_to_counts(
         wanted = torch.cat([anchors[taught], labels[untaught]])
         counts = torch.cat([anchored[taught] / len(taught), weights[untaught] / len(untaught)])
         with compute.mixed():
-            logits = run(torch.cat(views))
+            logits = forward(torch.cat(views))
         loss = (functional.cross_entropy(logits.float(), wanted, reduction="none") * counts).sum()
         descent.update(torch.autograd.grad(loss, parameters))
         average.follow()
@@ -202,12 +196,11 @@ def hold_to_counts(
         {"learner": learner, "teacher": average, "descent": descent, "generator": generator,
          "labels": labels, "weights": weights, "anchored": anchored},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"network": network, "images": images, "first": first,
                 **{f"tally {i}": torch.as_tensor(table.cells) for i, table in enumerate(tables)}},
     )  # fmt: skip
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return teacher
 
 
@@ -342,15 +335,9 @@ class CountsNetwork:
         network: nn.Module,
         settings: HeldToCounts | None = None,
         *,
-        compute: Compute | None = None,
-        seed: int = 0,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = EVERY,
-        progress: Report = silent,
+        run: TrainingRun | None = None,
     ) -> None:
-        self.network, self.settings = network, settings or HeldToCounts()
-        self.compute, self.seed = compute or Compute(), seed
-        self.checkpoint, self.checkpoint_every, self.progress = checkpoint, checkpoint_every, progress
+        self.network, self.settings, self.run = network, settings or HeldToCounts(), run or TrainingRun()
 
     def fit(
         self,
@@ -371,25 +358,23 @@ class CountsNetwork:
         if first is None:
             if not releases:
                 raise InvalidInput("a network is taught by releases in asked or by first, got neither")
-            first = learn_from_counts(images if vectors is None else vectors, releases, seed=self.seed).probabilities
+            first = learn_from_counts(
+                images if vectors is None else vectors, releases, seed=self.run.seed
+            ).probabilities
         self.network_ = hold_to_counts(
             copy.deepcopy(self.network),
-            self.compute.images(images),
-            torch.as_tensor(np.asarray(first), device=self.compute.device),
+            self.run.compute.images(images),
+            torch.as_tensor(np.asarray(first), device=self.run.compute.device),
             tables_of(releases) if releases else [],
             self.settings,
-            seed=self.seed,
-            compute=self.compute,
-            checkpoint=self.checkpoint,
-            checkpoint_every=self.checkpoint_every,
-            progress=self.progress,
+            run=self.run,
         )
         self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
         return self
 
     def predict_proba(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """(n, C) probabilities."""
-        return averaged([self.network_], images, compute=self.compute, mirror=self.settings.mirror)
+        return averaged([self.network_], images, compute=self.run.compute, mirror=self.settings.mirror)
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.asarray(self.predict_proba(images).argmax(axis=1))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from recordwise.extras.torch import torch
@@ -21,8 +20,8 @@ from torch.nn import functional
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import one_of
 from recordwise.vision.augment import pixels
-from recordwise.vision.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, Report, Settings, Training, check_images, silent
+from recordwise.vision.steps import Batches, Recorded, fresh_weights
+from recordwise.vision.training import Settings, Training, TrainingRun, check_images
 
 GRID = 4  # control points of the spline along each side
 KERNEL = 5  # side of the morphing kernel
@@ -162,16 +161,10 @@ def cluster_by_transformation(
     images: Tensor,
     settings: Dti,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> Prototypes:
-    """Prototypes of public images: (n, channels, side, side) uint8 on `compute.device`.
-
-    Goes on from `checkpoint` where that exists.
-    """
+    """Prototypes of public images: (n, channels, side, side) uint8 on `run.compute.device`."""
+    compute = run.compute
     check_images(images)
     if images.shape[2] != images.shape[3]:
         raise InvalidInput(f"images must be square, got shape {tuple(images.shape)}")
@@ -179,9 +172,9 @@ def cluster_by_transformation(
         raise InvalidInput(
             f"prototypes must lie in [1, {len(images)}], the number of images, got {settings.prototypes}"
         )
-    generator = compute.generator(seed)
+    generator = compute.generator(run.seed)
     start = torch.randperm(len(images), generator=generator, device=images.device)[: settings.prototypes]
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         model = Prototypes(pixels(images[start]).cpu(), settings.width)
     model.to(compute.device).train()
     parameters = [model.images, *model.see.parameters(), *model.heads.parameters()]
@@ -228,11 +221,10 @@ def cluster_by_transformation(
         one_epoch,
         {"model": model, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"images": images},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     model.ways = settings.ways(settings.epochs - 1)
     return model.eval()
 

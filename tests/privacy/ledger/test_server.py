@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from fractions import Fraction
 
 import psycopg
@@ -83,7 +84,12 @@ from fractions import Fraction
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger import Ledger, store
-store.IDLE, store.BEAT = 0.5, 0.1
+store.BEAT = 0.1
+awake = store.Store.awake
+def impatient(self, connection):
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 500")
+    return awake(self, connection)
+store.Store.awake = impatient
 def produce():
     print("voting", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -113,9 +119,14 @@ def test_a_client_that_is_stopped_loses_the_lock_and_releases_nothing(new_schema
 def test_a_vote_without_signs_of_life_is_ended(new_schema: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: what the beats are for."""
     place = new_schema("application_name=silent")
-    monkeypatch.setattr(store, "IDLE", 0.2)
     monkeypatch.setattr(store, "BEAT", 1e6)
-    ledger = opened(place)
+    ledger, awake = opened(place), Store.awake
+
+    def impatient(self: Store, connection: sa.Connection) -> AbstractContextManager[None]:
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 200")
+        return awake(self, connection)
+
+    monkeypatch.setattr(Store, "awake", impatient)  # from here on: what comes before may take its time
 
     def produce() -> bytes:
         while asked(place, "silent", about="pid"):

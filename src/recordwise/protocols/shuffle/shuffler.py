@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from recordwise.errors import ProtocolFault, RecordwiseError, whole
+from recordwise.formats.framing import LENGTH, framed, length_of
 from recordwise.privacy.noise import Noise, SystemNoise, permutation
 
 SENDER_BYTES = 16
-LARGEST_FRAME = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,13 @@ class Shuffler:
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    stream.write(len(content).to_bytes(4, "big") + content)
+    stream.write(framed(content))
 
 
 def read_frames(stream: BinaryIO) -> Iterator[bytes]:
     """Frames up to the empty one; a stream that ends without it is a fault."""
     while True:
-        length = int.from_bytes(_exactly(stream, 4), "big")
-        if length > LARGEST_FRAME:
-            raise ProtocolFault(f"a frame must have at most {LARGEST_FRAME:,} bytes, got {length:,}")
+        length = length_of(_exactly(stream, LENGTH.size))
         if not length:
             return
         yield _exactly(stream, length)
