@@ -2,8 +2,8 @@
 
 python -m benchmarks.faults [--counts FILE] [--share 1] [what else pytest is told, such as -k fuzz]
 
-With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much of a
-minute's worth each parser gets, and of the racing charges.
+With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much
+of a minute's worth each parser gets, and of the racing charges.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.encoders.hog import Hog
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.nearest.search import nearest_queries
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students.shallow import Mlp
@@ -98,7 +98,7 @@ class Asked:
 
     @cached_property
     def graph(self) -> NDArray[np.float64]:
-        return neighbour_graph(self.vectors["public"], self.queries.vectors)
+        return query_graph(self.vectors["public"], self.queries.vectors)
 
     def votes(self, labels: Ints) -> Votes:
         ballot = Ballot(num_queries=len(self.queries), num_classes=CLASSES)

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explorer" / "digits.html"
 FIGURES = ROOT / "docs" / "figures"
 SHOTS = {  # name: width, height, colours
-    "explorer-desktop": (1240, 800, "light"),
+    "explorer-desktop": (1240, 1330, "light"),
     "explorer-dark": (1240, 800, "dark"),
-    "explorer-phone": (390, 780, "light"),
+    "explorer-phone": (390, 1290, "light"),
 }
 JOB = """name = "digits"
 
@@ -84,7 +84,7 @@ def make_screenshots() -> None:
             page.goto(PAGE.as_uri())
             box = page.locator("#map").bounding_box()
             if name == "explorer-desktop":
-                page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 0.35 * box["height"])
+                page.mouse.move(box["x"] + 0.08 * box["width"], box["y"] + 0.5 * box["height"])
             page.wait_for_timeout(500)  # for the pictures on the map
             place = FIGURES / f"{name}.png"
             page.screenshot(path=place)

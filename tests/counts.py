@@ -1,4 +1,4 @@
-"""What a test tells of how much it tried (fixture `counted`, option --counts), in the words of docs/concepts/threats.md."""
+"""What a test tells of how much it tried (fixture `counted`, option --counts), as docs/concepts/threats.md shows it."""
 
 from __future__ import annotations
 

@@ -152,6 +152,7 @@ def test_the_readme_has_its_parts_in_order() -> None:
     parts = ["```python", "make demo", "make test", "## What is protected", "## What is not protected", "## Layout"]
     places = [readme.index(part) for part in parts]
     assert places == sorted(places)
+    assert "pip install" in readme and re.search(r"!\[.+\]\(docs/figures/\w+\.svg\)", readme)
     first = readme.split("\n\n")[1]
     assert first.count(".") == 1 and len(first) < 160  # one sentence
 

@@ -19,7 +19,7 @@ from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DecoderSettings
 from recordwise.pipeline import Distilled, Question, Round, Voters, distil, release, vote
-from recordwise.planner import Plan
+from recordwise.planner import BudgetPlan
 from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
@@ -28,7 +28,8 @@ from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
 from recordwise.queries.spec import KMEANS
 from recordwise.records import RecordSettings
-from recordwise.run_settings import AUTO, Prepared, RunSettings
+from recordwise.run_settings import Prepared, RunSettings
+from recordwise.settings import AUTO
 from recordwise.sklearn_steps import refuse_fitted_steps
 
 
@@ -241,7 +242,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         class_shares: ArrayLike | None = None,
         attainable: float | None = None,
         progress: Progress | None = None,
-    ) -> Plan:
+    ) -> BudgetPlan:
         """What this budget buys on this pool, and how many queries to ask; nothing private is looked at.
 
         Args:

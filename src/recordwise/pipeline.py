@@ -29,7 +29,7 @@ from recordwise.data import Samples, Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
 from recordwise.errors import InvalidInput
-from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph, voters_at
+from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
@@ -136,7 +136,7 @@ def distil(
     for number, planned in enumerate(design.protocols, start=1):
         with progress.step(f"ask (round {number})", 1):
             queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
-            graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+            graph = query_graph(pool, queries.vectors, metric=queries.metric)
             question = Question(
                 round=number,
                 schema=design.schema,
@@ -184,7 +184,7 @@ def gain_of(rounds: Sequence[Round], following: Queries, pool: NDArray[np.float3
     learnt = learn_from_counts(pool, _asked(rounds, design), seed=design.seed)
     every = [*(one.queries for one in rounds), following]
     plans = [
-        Plan(queries=queries, graph=neighbour_graph(pool, queries.vectors, metric=queries.metric), protocol=planned)
+        Plan(queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned)
         for queries, planned in zip(every, design.protocols, strict=False)
     ]
     voting = float(learnt.turnout[0].rates.sum()) / design.ballot.votes_per_record

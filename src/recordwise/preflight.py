@@ -16,7 +16,7 @@ from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.formats import json_file
 from recordwise.job import JobFile
-from recordwise.planner import Checked, Finding, Outlook, Plan, check, plan, predict
+from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, Silent
 from recordwise.run_settings import RunSettings
@@ -29,7 +29,7 @@ def plan_job(
     num_records: int | None = None,
     num_queries: Sequence[int] | None = None,
     votes_per_record: Sequence[int] | None = None,
-) -> Plan:
+) -> BudgetPlan:
     """What the job's budget buys on its pool.
 
     Args:
@@ -63,8 +63,8 @@ def check_job(job: JobFile, progress: Progress | None = None, *, num_records: in
     """Everything that public data shows. Of private files it is only seen whether they exist."""
     if not job.private.path.exists():
         raise InvalidInput(f"[private] {job.private.path} does not exist")
-    told = _expecting(job, num_records)
-    return check_run(told, job.public.read("public"), num_records=None, progress=progress, thorough=True)
+    stated = _expecting(job, num_records)
+    return check_run(stated, job.public.read("public"), num_records=None, progress=progress, thorough=True)
 
 
 def check_run(

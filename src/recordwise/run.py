@@ -28,8 +28,8 @@ from recordwise.progress import Progress
 from recordwise.published import save
 from recordwise.records import as_labels, check_labels, declared_classes, read_labels
 from recordwise.report import Summary, summarize, write_report
-from recordwise.run_settings import AUTO
 from recordwise.sections import Source
+from recordwise.settings import AUTO
 from recordwise.votes import NOBODY
 
 logger = logging.getLogger(__name__)

@@ -25,10 +25,10 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms, TrustSettings
 from recordwise.queries import Queries, QuerySettings, queries_from
 from recordwise.records import Records, RecordSettings, as_labels, check_labels, public_classes, read_labels
+from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.votes import Ballot
 
-AUTO = "auto"
 MOST_AUTO = 3  # rounds, each at an equal share of the budget, where the release decides how many are asked
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 # Who pays, and where things lie: a run may go on with others, as far as its account allows.

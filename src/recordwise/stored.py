@@ -27,7 +27,8 @@ from recordwise.errors import InvalidInput, MissingExtra, shown
 from recordwise.formats import Archive, json_from
 from recordwise.hashing import fingerprint
 
-MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
+MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH = 1 << 34, 100_000, 32
+MOST_DIGITS = 8_601  # of a fraction: two whole numbers as long as Python writes them, and the slash
 PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
 DESCRIPTION = "description"  # the array that is JSON
 

@@ -93,3 +93,7 @@ def test_no_file_is_overwritten_and_a_secret_one_stays_secret(tmp_path: Path) ->
         assert tomllib.loads(place.read_text())["privacy"]["epsilon"] == epsilon
         assert place.stat().st_mode & 0o777 == 0o600
     assert len(list(tmp_path.iterdir())) == 3
+    job.write_text(JOB.replace("epsilon = 1.0", "epsilon = 1.0\nepsilom = 2.0"))
+    with pytest.raises(InvalidInput, match=r"job\.toml is no job file any more"):
+        write_beside(job, {EPSILON: 0.5})
+    assert len(list(tmp_path.iterdir())) == 3

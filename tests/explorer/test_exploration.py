@@ -67,6 +67,15 @@ def test_a_trust_that_the_terms_do_not_allow_says_why(found: Exploration) -> Non
         found.write((shuffle, 0, 0))
 
 
+def test_where_noise_covers_the_votes_nothing_is_simulated(found: Exploration, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recordwise.explorer.grid.predict", lambda *_, **__: pytest.fail("it was"))
+    local, many = list(Trust).index(Trust.LOCAL), len(found.grid.queries) - 1
+    cell = found.grid.cell((local, many, 0))
+    assert cell["refused"] == "noise covers the votes"
+    assert cell["votes"] < cell["noise"] / 4 and "local trust" in cell["promise"]
+    assert "student" not in cell
+
+
 def test_what_cannot_be_predicted_is_a_cell_that_says_so(found: Exploration) -> None:
     grid = replace(found.grid, queries=(10_000,), cells={})
     assert "num_queries must be <= the pool's 120 samples" in grid.cell((0, 0, 0))["refused"]
@@ -176,27 +185,28 @@ def test_the_ledger_is_shown_and_left_as_it_is(tmp_path: Path) -> None:
     before = place.read_bytes()
     named = JOB + '[account]\nledger = "ledger.sqlite"\nbudget = "wards"\n'
     account = read_job(make_job(tmp_path, named)).account
-    shown = ledger_shown(account, None)
+    shown = ledger_shown(account, travels=False)
     assert shown is not None and [one["name"] for one in shown["budgets"]] == ["others", "wards"]
     wards = shown["budgets"][1]
     assert (wards["spent"], wards["left"], len(wards["releases"])) == ("0.5", "1.5", 1)
-    travels = ledger_shown(account, "wards")
+    travels = ledger_shown(account, travels=True)
     assert travels is not None and [one["name"] for one in travels["budgets"]] == ["wards"]
     assert place.read_bytes() == before
     place.write_bytes(b"this is no ledger")
-    broken = ledger_shown(account, None)
+    broken = ledger_shown(account, travels=False)
     assert broken is not None and broken["said"] and not broken["budgets"]
+    assert str(tmp_path) not in str(ledger_shown(account, travels=True))
 
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     job = make_job(tmp_path, JOB + '[account]\nledger = "ledger.sqlite"\n')
-    shown = ledger_shown(read_job(job).account, None)
+    shown = ledger_shown(read_job(job).account, travels=False)
     assert shown is not None and "is not there yet" in shown["said"]
     assert not (tmp_path / "ledger.sqlite").exists()
     server = replace(read_job(job).account, ledger="postgresql://me:secret@host/db")
-    away = ledger_shown(server, None)
+    away = ledger_shown(server, travels=False)
     assert away is not None and "on a server" in away["said"] and "secret" not in str(away)
-    assert ledger_shown(replace(server, ledger=None), None) is None
+    assert ledger_shown(replace(server, ledger=None), travels=False) is None
 
 
 def test_the_command_writes_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +220,7 @@ def test_the_command_writes_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 0 and done.stdout.strip() == str(page)
     document = embedded(page.read_text())
     assert (document["queries"], document["epsilons"], document["total"]) == ([3], [1.0, 2.0], 6)
-    assert len(document["cells"]) == 6 and document["travels"] and document["open"]
+    assert len(document["cells"]) == 6 and document["travels"]
     assert {path.name for path in tmp_path.iterdir()} == {"job.toml", "pool.csv", "page.html"}
 
 

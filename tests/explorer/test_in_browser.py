@@ -90,6 +90,7 @@ def test_a_choice_is_made_and_written(
     page.keyboard.press("ArrowLeft")
     assert page.inner_text("#queries-value") == "3"
     assert "Nobody sees a vote" in page.inner_text("#trust-note")
+    seen(page, "#student-range", "^noise covers the votes$")  # three queries, 600 records, epsilon 0.05
     assert page.is_disabled("#trust-shuffle") and "delta > 0" in page.inner_text("#trust-note")
     page.click("#write")
     seen(page, "#written", r"^Written: job-explored\.toml, beside job\.toml\.")

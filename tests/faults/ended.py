@@ -37,7 +37,8 @@ class Ended:
     def mistake(self) -> str:
         """What is wrong with this ending; empty where nothing is."""
         told = [line for line in self.err.splitlines() if line.strip() and HOLDER not in line]
-        lines = [line for line in told if not line.startswith(NOTE) and (line.startswith(OURS) or STEP not in line[-4:])]
+        ended = [line for line in told if line.startswith(OURS) or not line.endswith(STEP)]
+        lines = [line for line in ended if not line.startswith(NOTE)]
         if self.code not in KNOWN:
             return f"exit code {self.code}: {self.err[-2000:]}"
         if "Traceback" in self.err + self.out:

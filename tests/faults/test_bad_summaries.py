@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from bad_summaries import bad_summaries, changed
-from counts import Counted
 from ended import none_of, recordwise
 from tiny import JOB, document, fill
 

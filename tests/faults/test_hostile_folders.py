@@ -195,7 +195,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 RESULTS = ("student.npz", "labels.csv", "summary.json", "report.html", "lock")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("damage", few_and_many(*DAMAGE))
 def test_a_damaged_folder_is_one_line_and_no_second_charge(finished: Path, tmp_path: Path, damage: str) -> None:
     for path in files(finished):

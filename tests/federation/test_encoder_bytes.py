@@ -248,7 +248,7 @@ def test_mechanisms_for_one_process_are_neither_sent_nor_built(
         protocol_json.from_json(sent)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 @pytest.mark.parametrize(
     "change",

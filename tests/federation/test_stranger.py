@@ -58,7 +58,7 @@ def listening(folder: Path, identities: dict[str, bytes]) -> Iterator[Door]:
 
 
 def dialled(at: Door, context: ssl.SSLContext) -> ssl.SSLSocket:
-    plain = socket.create_connection(at.address, timeout=60)
+    plain = socket.create_connection(at.address, timeout=600)
     try:
         return context.wrap_socket(plain)
     except BaseException:
@@ -174,7 +174,7 @@ def test_whoever_lacks_a_registered_key_fails_the_handshake_and_is_sent_nothing(
 def test_plain_bytes_on_the_port_get_no_further(tmp_path: Path, noise: bytes) -> None:
     identities = {"south": identity_key()}
     with listening(tmp_path, identities) as at:
-        with socket.create_connection(at.address, timeout=60) as plain:
+        with socket.create_connection(at.address, timeout=600) as plain:
             with suppress(OSError):
                 plain.sendall(noise)
             plain.shutdown(socket.SHUT_WR)
@@ -190,7 +190,7 @@ def test_connections_that_show_no_key_are_few_and_are_closed(tmp_path: Path, mon
     monkeypatch.setattr(door_module, "GUESTS", 3)
     identities = {"south": identity_key()}
     with listening(tmp_path, identities) as at:
-        idle = [socket.create_connection(at.address, timeout=60) for _ in range(8)]
+        idle = [socket.create_connection(at.address, timeout=600) for _ in range(8)]
         try:
             for one in idle:
                 with suppress(ConnectionError):
@@ -214,7 +214,8 @@ def test_a_node_has_one_connection_and_the_newest_one_counts(tmp_path: Path) -> 
                 answers = list(at.ask("vote", {"south": b"2"}, 60.0))
             assert answers == [("south", b"new: vote 2")]
             with suppress(OSError):
-                assert first.recv(1) == b""
+                while first.recv(1):  # a question it had not read yet, and then the end
+                    pass
 
 
 HEAD = LENGTH.size
@@ -288,7 +289,7 @@ def test_a_registered_node_cannot_speak_for_another(tmp_path: Path, harm: str) -
         on_line(at, tmp_path, one.identities["west"], nodes["west"]),
         on_line(at, tmp_path, one.identities["south"], Posing()),
     ):
-        fitted = one.fit_with(connected(at), one.federation(timeout=60.0))
+        fitted = one.fit_with(connected(at), one.federation(timeout=600.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert any(fault.startswith("south: ") for fault in fitted.faults_)
 
@@ -320,7 +321,7 @@ def test_a_message_never_runs_code_on_either_side(tmp_path: Path) -> None:
             answers = dict(at.ask(stage, {"north": bomb}, 60.0))
             refused = Reply.verified(answers["north"], one.roster["north"]).refused
             assert refused == "the request is malformed, comes out of turn, or breaks a rule of this party"
-        fitted = one.fit_with(connected(at), one.federation(timeout=60.0))
+        fitted = one.fit_with(connected(at), one.federation(timeout=600.0))
     assert (fitted.rounds_[0].release.estimate == one.pooled(fitted, 1, ["north", "west"])).all()
     assert not (tmp_path / "ran").exists()
 

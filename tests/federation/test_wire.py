@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,10 @@ import pytest
 from federation.wire import CLASSES, NAMES, Wire, running
 from recordwise import stored
 from recordwise.encoders import encode
-from recordwise.federation.hub import CERTIFICATE
+from recordwise.errors import ProtocolFault
+from recordwise.federation import collecting
+from recordwise.federation.door import Door
+from recordwise.federation.hub import CERTIFICATE, door, run_coordinator
 from recordwise.federation.nodes import NODE_CERTIFICATE, new_party
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
@@ -119,22 +122,47 @@ def test_a_silo_killed_in_the_middle_comes_back_and_is_counted(wire: Wire) -> No
 
 
 @pytest.mark.slow  # it waits: for a silo that does not answer, and for one that does not come
-def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(wire: Wire) -> None:
+class Watched:
+    """A coordinator's door, and a clock whose patience is over once some silos have answered: not a moment before."""
+
+    def __init__(self, at: Door, *awaited: str) -> None:
+        self.door, self.awaited, self.heard = at, {*awaited}, set[str]()
+
+    def nodes(self) -> list[str]:
+        return self.door.nodes()
+
+    def ask(self, stage: str, requests: Mapping[str, bytes], timeout: float) -> Iterator[tuple[str, bytes]]:
+        for name, reply in self.door.ask(stage, requests, timeout):
+            self.heard.add(name)
+            yield name, reply
+
+    def monotonic(self) -> float:
+        return 1e12 if self.awaited <= self.heard else 0.0
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wire.signal("west", signal.SIGSTOP)  # as slow as can be
-    slow = wire.coordinator("slow", rounds=1, patience=25)  # who dials within that is counted, however slow
-    log = wire.run(slow)
-    assert_rounds_are_pooled(wire, slow, 1, log, ("north", "south"))
+    slow, few = wire.coordinator("slow", rounds=1), wire.coordinator("few", rounds=1)
+    with door(slow, host="127.0.0.1", port=wire.port) as at:
+        watched = Watched(at, "north", "south")
+        monkeypatch.setattr(collecting, "time", watched)
+        run_coordinator(slow, watched)
+    assert_rounds_are_pooled(wire, slow, 1, "", ("north", "south"))
     wire.signal("south", signal.SIGSTOP)
-    few = wire.coordinator("few", rounds=1, patience=5)
-    log = wire.run(few)
-    assert "2 silos must accept the plan" in log
+    with door(few, host="127.0.0.1", port=wire.port) as at:
+        watched = Watched(at, "north")
+        monkeypatch.setattr(collecting, "time", watched)
+        with pytest.raises(ProtocolFault, match="2 silos must accept the plan, 1 did"):
+            run_coordinator(few, watched)
     assert releases(few) == []
     for name in ("south", "west"):
         wire.signal(name, signal.SIGCONT)
-    settings = few / "coordinator.toml"
-    settings.write_text(settings.read_text().replace("patience = 5", "patience = 240"))
-    again = wire.run(few)
-    assert_rounds_are_pooled(wire, few, 1, again)
+    assert_rounds_are_pooled(wire, few, 1, wire.run(few))
 
 
 def test_a_second_process_in_a_partys_folder_is_refused_in_one_line(wire: Wire) -> None:

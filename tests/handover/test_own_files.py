@@ -193,7 +193,7 @@ def test_the_onnx_file_answers_like_the_student_without_recordwise(
     rows = np.load(tmp_path / "new.npz")["x"]
     np.savetxt(tmp_path / "given" / "new.csv", rows, delimiter=",", header="a,b,c,d", comments="")
     told = subprocess.run(
-        [sys.executable, "use.py"], cwd=tmp_path / "given", capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "use.py"], cwd=tmp_path / "given", capture_output=True, text=True, check=True, timeout=600
     )
     answers = CliRunner().invoke(app, ["predict", "given", "new.npz"]).output.splitlines()[1:]
     assert told.stdout.strip() == str([answer.split(",")[1] for answer in answers])

@@ -109,9 +109,10 @@ def test_processes_killed_before_they_noted_what_they_saved_raise_no_alarm(
         one = book.load()
         assert one is not None
         one.admit(np.ones(3, np.int64), VOTE)
-        with monkeypatch.context() as dies, pytest.raises(Killed):
+        with monkeypatch.context() as dies:
             dies.setattr(Owner, "note", killed)
-            book.save(one)
+            with pytest.raises(Killed):
+                book.save(one)
         states.append((tmp_path / "payments").read_bytes())
     assert spent(kept(tmp_path).load()) == 4 * VOTE
     for older in states[:-1]:

@@ -11,7 +11,7 @@ import pytest
 
 from recordwise import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.central import CentralLaplace
@@ -35,7 +35,7 @@ def plan(epsilon: Fraction, seed: int) -> Plan:
     queries = KMeansQueries(num_queries=20, seed=seed).ask(POOL)
     return Plan(
         queries=queries,
-        graph=neighbour_graph(POOL, queries.vectors, metric=queries.metric),
+        graph=query_graph(POOL, queries.vectors, metric=queries.metric),
         protocol=CentralLaplace(ballot=Ballot(num_queries=20, num_classes=3), epsilon=epsilon),
     )
 

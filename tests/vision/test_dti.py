@@ -45,7 +45,7 @@ def test_transformations_begin_as_none_at_all():
     for way, slack in ((Transform.AFFINE, 1e-4), (Transform.THIN_PLATE, 1e-4), (Transform.MORPHOLOGICAL, 0.06)):
         model = using(first, way)
         torch.testing.assert_close(
-            model.every(model.amounts(x), 4), first.expand(4, -1, -1, -1, -1), atol=slack, rtol=0
+            model.transformed(model.amounts(x), 4), first.expand(4, -1, -1, -1, -1), atol=slack, rtol=0
         )
 
 

@@ -68,11 +68,11 @@ def test_sure_agreement_that_uses_all_clusters_is_the_best_there_is():
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        (torch.zeros(89, 2, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions .* 90 images"),
-        (torch.zeros(90, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
-        (torch.zeros(90, 0, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
-        (torch.zeros(90, 2), "neighbours must be integers, got torch.float32"),
-        (torch.full((90, 2), 90), r"neighbours must lie in \[0, 89\], got 90"),
+        (torch.zeros(89, 2, dtype=torch.int64), "near must be a tensor of 2 dimensions .* 90 images"),
+        (torch.zeros(90, dtype=torch.int64), "near must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 0, dtype=torch.int64), "near must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 2), "near must be integers, got torch.float32"),
+        (torch.full((90, 2), 90), r"near must lie in \[0, 89\], got 90"),
     ],
 )
 def test_neighbours_that_do_not_fit_the_images_are_refused(wrong: torch.Tensor, line: str):

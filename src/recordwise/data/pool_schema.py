@@ -74,11 +74,11 @@ def _described_sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool
     if not parse:
         array = np.asarray(pool)
         return describe(array if array.dtype.kind in "biuf" else _objects(rows), names, parse)
-    described = _table([np.array(column, dtype=object) for column in zip(*rows, strict=True)], names, parse)
-    if all(column.kind == NUMBER for column in described.columns):
+    schema = _table([np.array(column, dtype=object) for column in zip(*rows, strict=True)], names, parse)
+    if all(column.kind == NUMBER for column in schema.columns):
         dense = not any(np.isnan(number_of(cell)) for row in rows for cell in row)
-        return _vectors(width, "float64", names) if dense else described
-    return _text(names) if width == 1 else described
+        return _vectors(width, "float64", names) if dense else schema
+    return _text(names) if width == 1 else schema
 
 
 def _objects(rows: list[list[Any]]) -> NDArray[Any]:

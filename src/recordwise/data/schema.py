@@ -245,7 +245,7 @@ class Schema:
         held = self._in_order(samples)
         self.check_form(held)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # a warning would tell of records
+            warnings.simplefilter("ignore")  # a warning would reveal something about records
             match self.kind:
                 case Kind.VECTORS:
                     return self._vectors(held)

@@ -94,7 +94,9 @@ def parquet_table(path: Path, asked: Asked, size: Size = None) -> Loaded:
     """Samples and labels from a Parquet file's columns; see `arrow_table`."""
     with parquet_file(path) as held:
         names, label_names = asked.among(path.name, held.names)
-        return arrow_table(path.name, held.read([*dict.fromkeys((*names, *label_names, *_list(asked.ids)))]), asked, held.names, size)
+        return arrow_table(
+            path.name, held.read([*dict.fromkeys((*names, *label_names, *_list(asked.ids)))]), asked, held.names, size
+        )
 
 
 def dataset_table(folder: Path, asked: Asked, size: Size = None) -> Loaded:

@@ -81,7 +81,7 @@ def encode(
     manner = _manner(encoder, manner)
     found: list[tuple[slice, NDArray[np.float32]]] = []
     with _one_thread(manner), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a warning would tell of records
+        warnings.simplefilter("ignore")  # a warning would reveal something about records
         for batch in _batches(encoder, len(samples), manner):
             try:
                 parts = [(batch, _run(encoder, samples, batch, manner))]

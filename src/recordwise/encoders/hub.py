@@ -155,8 +155,8 @@ def _refuse_own_code(folder: Path) -> None:
     for file in sorted(folder.rglob("*.json")):
         if file.name not in LISTS:
             continue
-        told = json_file(file)
-        parts = [part.get("type") for part in told] if isinstance(told, list) else [*told.get("types", {}).values()]
+        about = json_file(file)
+        parts = [part.get("type") for part in about] if isinstance(about, list) else [*about.get("types", {}).values()]
         for kind in parts:
             if not str(kind).startswith(THEIRS):
                 raise InvalidInput(

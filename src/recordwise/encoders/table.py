@@ -1,7 +1,7 @@
 """Tables: numbers and dates to a common scale, categories to one coordinate each.
 
-scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing about
-single rows. This one is stored as data, and gives a row the same bits in any batch.
+scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing
+about single rows. This one is stored as data, and gives a row the same bits in any batch.
 """
 
 from __future__ import annotations

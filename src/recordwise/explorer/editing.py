@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recordwise.durable import write_once
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, first_line
 from recordwise.formats import toml_file
 from recordwise.job import JobFile
 from recordwise.job_draft import toml_value
@@ -54,7 +54,10 @@ def write_beside(job: Path, chosen: Chosen) -> Path:
     """Write the job with the chosen values into a new file beside it: job-explored.toml, or the next free name."""
     toml_file(job)  # small enough to read, and TOML
     text = edited(job.read_bytes().decode(), chosen)  # with its line endings
-    JobFile.model_validate(tomllib.loads(text))
+    try:
+        JobFile.model_validate(tomllib.loads(text))
+    except ValueError as fault:
+        raise InvalidInput(f"{job.name} is no job file any more: {first_line(fault)}") from fault
     mode = job.stat().st_mode & 0o777  # a job file may name a password
     for number in range(1, MOST_FILES):
         place = job.with_name(f"{job.stem}-explored{'' if number == 1 else f'-{number}'}.toml")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -15,9 +14,10 @@ from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.explorer.editing import Chosen, trusting, write_beside
 from recordwise.explorer.grid import FEWEST_PARTIES, At, Grid
 from recordwise.explorer.map import Map, map_of
+from recordwise.formats import toml_file
 from recordwise.job import JobFile, read_job
 from recordwise.planner import Expected
-from recordwise.planner.planning import knowing
+from recordwise.planner.planning import basis
 from recordwise.preflight import outlook_of
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
@@ -39,6 +39,7 @@ class Exploration:
 
     Attributes:
       path: Of the job file.
+      wanted: What the page looks at: the places of one cell, or none.
     """
 
     path: Path
@@ -62,7 +63,6 @@ class Exploration:
             "records": outlook.num_records,
             "classes": outlook.known.num_classes,
             "pool": outlook.num_samples,
-            "delta": self.job.privacy.delta,
             "votes_per_record": grid.votes_per_record,
             "trusts": [
                 {"name": str(one.trust), "sees": WHO_SEES[one.trust], "refused": one.refused} for one in grid.offers
@@ -70,15 +70,14 @@ class Exploration:
             "queries": list(grid.queries),
             "epsilons": list(grid.epsilons),
             "start": list(grid.start),
-            "open": self.job.method.num_queries == "auto",
             "parties": FEWEST_PARTIES if self.job.privacy.trust.parties < FEWEST_PARTIES else 0,
             "cells": list(grid.cells.values()),
             "total": len(grid.order()),
             "attainable": list(asdict(Expected.of(outlook.attainable)).values()),
             "commonest": round(float(outlook.known.shares.max()), 4),
-            "knowing": knowing(outlook),
+            "knowing": basis(outlook),
             "map": asdict(self.map),
-            "ledger": ledger_shown(self.job.account, self.job.account.budget if travels else None),
+            "ledger": ledger_shown(self.job.account, travels=travels),
         }
 
     def fill(self, progress: Progress | None = None) -> None:
@@ -103,7 +102,7 @@ class Exploration:
     def _fill(self) -> None:
         left = self.grid.order()
         while left and not self.stopped.is_set():
-            at = self.wanted[-1] if self.wanted and self.wanted[-1] in left else left[0]
+            at = next((one for one in list(self.wanted) if one in left), left[0])
             left.remove(at)
             try:
                 self.grid.cell(at)
@@ -112,8 +111,8 @@ class Exploration:
 
     def cells(self, have: int, at: At | None) -> list[dict[str, Any]]:
         """The cells that were computed after the first `have`; the one at these places is computed next."""
-        if at is not None and (not self.wanted or self.wanted[-1] != at):
-            self.wanted.append(at)
+        if at is not None:
+            self.wanted[:] = [at]
         return list(self.grid.cells.values())[have:]
 
     def write(self, at: At) -> Path:
@@ -127,8 +126,8 @@ class Exploration:
         return write_beside(self.path, chosen)
 
     def _trusting(self, name: str) -> Chosen:
-        text = self.path.read_bytes().decode()
-        chosen = dict(trusting(tomllib.loads(text), text, name, FEWEST_PARTIES))
+        content = toml_file(self.path)
+        chosen = dict(trusting(content, self.path.read_bytes().decode(), name, FEWEST_PARTIES))
         if self.job.privacy.mechanism != "auto":  # it belongs to the trust it was named for
             chosen["privacy", "mechanism"] = "auto"
         return chosen
@@ -154,13 +153,13 @@ def explore(path: Path, progress: Progress | None = None, *, num_records: int | 
     return Exploration(path=Path(path).resolve(), job=job, grid=grid, map=drawn)
 
 
-def ledger_shown(account: Account, budget: str | None) -> dict[str, Any] | None:
+def ledger_shown(account: Account, *, travels: bool) -> dict[str, Any] | None:
     """The budgets of the job's ledger and their history, as the page writes them; None where it names no ledger.
 
     A ledger that is not there yet, lies on a server or cannot be read is one line. Reading changes nothing.
 
     Args:
-      budget: Only this one.
+      travels: For a page that may be handed on: only the job's own budget, and nothing about this machine.
     """
     if account.ledger is None:
         return None
@@ -174,9 +173,9 @@ def ledger_shown(account: Account, budget: str | None) -> dict[str, Any] | None:
     try:
         books = ledger_as_dict(Ledger.open(account.ledger, read_only=True))["budgets"]
     except RecordwiseError as fault:
-        return shown | {"said": str(fault)}
+        return shown | {"said": "The ledger cannot be read." if travels else str(fault)}
     return shown | {
-        "budgets": [_book(name, book) for name, book in books.items() if budget in (None, name)],
+        "budgets": [_book(name, book) for name, book in books.items() if not travels or name == account.budget],
         "said": "" if account.budget in books else f"It has no budget {account.budget!r} yet.",
     }
 

@@ -1,6 +1,7 @@
 """What to expect of every choice that the page offers: a cell for each trust, number of queries and epsilon.
 
-A cell is the planner's own prediction, so it is what `recordwise plan` says of the same settings.
+A cell is the planner's own prediction, so it is what `recordwise plan` says of the same settings. Where votes do not
+stand out from their noise at all, the planner tries no more queries, and a cell says so instead.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from threadpoolctl import threadpool_limits
 
 from recordwise.errors import RecordwiseError
 from recordwise.planner import Outlook, predict
+from recordwise.planner.outlook import PER_QUERY
+from recordwise.planner.planning import HOPELESS
 from recordwise.privacy.guarantee import Trust, exact
-from recordwise.protocols.registry import AUTO
 from recordwise.protocols.terms import Terms
+from recordwise.settings import AUTO
 from recordwise.votes import Ballot
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class
-SMALLEST = 2  # pool samples that a query should own on average, at least
 MOST_QUERIES = 1000  # more take minutes to simulate, each
 FEWEST_PARTIES = 2  # of distributed trust, where the job names none
 
@@ -64,12 +66,12 @@ class Grid:
 
     @classmethod
     def of(cls, outlook: Outlook, terms: Terms, *, num_queries: int | None, votes_per_record: int) -> Grid:
-        """The stops around a job's own settings, which are among them.
+        """The stops around a job's own settings, which are among them; so many queries as a simulation has samples for.
 
         Args:
           num_queries: The job's own; None where the job leaves it open.
         """
-        classes, most = outlook.known.num_classes, min(MOST_QUERIES, outlook.num_samples // SMALLEST)
+        classes, most = outlook.known.num_classes, min(MOST_QUERIES, outlook.num_samples // PER_QUERY)
         sizes = {classes * factor for factor in FACTORS if classes * factor <= most}
         sizes = {size for size in sizes if size >= votes_per_record} or {min(classes, outlook.num_samples)}
         if terms.one_query_per_class:
@@ -120,16 +122,22 @@ class Grid:
                 votes_per_record=self.votes_per_record,
                 labels_per_record=self.outlook.labels_per_record,
             )
-            promise = terms.guarantee(terms.protocols(ballot, self.outlook.num_records))
+            protocols = terms.protocols(ballot, self.outlook.num_records)
+            noise = protocols[0].noise_std(self.outlook.num_records)
+            votes = self.outlook.num_records * self.votes_per_record / size
+            public = {
+                "noise": round(noise, 2),
+                "votes": round(votes, 2),
+                "mechanism": protocols[0].name,
+                "promise": str(terms.guarantee(protocols)),
+            }
+            if votes < HOPELESS * noise and at != self.start:
+                return public | {"refused": "noise covers the votes"}
             with threadpool_limits(1):  # the arrays are small: more threads would only wait for each other
                 one = predict(self.outlook, terms, num_queries=size, votes_per_record=self.votes_per_record)
         except RecordwiseError as refusal:
             return {"refused": str(refusal)}
-        return {
+        return public | {
             "student": list(asdict(one.student_accuracy).values()),
             "labels": list(asdict(one.label_accuracy).values()),
-            "noise": round(one.noise_std, 2),
-            "votes": round(one.votes_per_query, 2),
-            "mechanism": one.mechanism,
-            "promise": str(promise),
         }

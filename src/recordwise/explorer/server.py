@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +24,8 @@ from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.explorer.exploration import Exploration
 from recordwise.explorer.grid import At
 from recordwise.explorer.page import as_data, policy, render
+
+log = logging.getLogger("recordwise.explorer")
 
 HERE = "127.0.0.1"
 MOST_BYTES = 1000  # of what a page sends
@@ -37,6 +41,12 @@ class PageServer(ThreadingHTTPServer):
         self.exploration = exploration
         self.token = secrets.token_urlsafe(32)
         super().__init__((HERE, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed while it was answered is no fault; of others the kind is noted."""
+        fault = sys.exc_info()[1]
+        if not isinstance(fault, ConnectionError | TimeoutError):
+            log.warning("a request could not be answered (%s)", type(fault).__name__)
 
     @property
     def host(self) -> str:

@@ -118,9 +118,7 @@ def guessed(path: Path, **known: str | None) -> Layout:
     points = sum(WITH_POINT.fullmatch(cell) is not None for cell in cells)
     decimal = "," if delimiter != COMMA and commas > points else "."
     usual = delimiter == ENDINGS[ending(path)]
-    return Layout(
-        **{"decimal": decimal, "encoding": layout.encoding, "delimiter": None if usual else delimiter} | said
-    )
+    return Layout(**{"decimal": decimal, "encoding": layout.encoding, "delimiter": None if usual else delimiter} | said)
 
 
 def _encoding(content: bytes) -> str:

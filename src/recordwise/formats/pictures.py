@@ -21,9 +21,7 @@ def picture_file(path: Path, size: tuple[int, int] | None = None) -> NDArray[np.
     return picture_from(content_of(path, most=MOST_BYTES), size, what=str(path))
 
 
-def picture_from(
-    content: bytes, size: tuple[int, int] | None = None, *, what: str = "an image"
-) -> NDArray[np.uint8]:
+def picture_from(content: bytes, size: tuple[int, int] | None = None, *, what: str = "an image") -> NDArray[np.uint8]:
     """An image's pixels, (height, width) or (height, width, 3), resized where a `size` (height, width) is given.
 
     Transparency is dropped, and an animation gives its first frame.

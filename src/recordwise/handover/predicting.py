@@ -30,6 +30,6 @@ def predict_file(model: Published, path: Path, *, probabilities: bool = False) -
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(["sample", "label", "confidence", *(classes if probabilities else [])])
     for row, answer in enumerate(answers):
-        every = [f"{one:.6g}" for one in answer] if probabilities else []
-        table.writerow([row, classes[int(answer.argmax())], f"{answer.max():.4f}", *every])
+        shares = [f"{one:.6g}" for one in answer] if probabilities else []
+        table.writerow([row, classes[int(answer.argmax())], f"{answer.max():.4f}", *shares])
     return lines.getvalue()

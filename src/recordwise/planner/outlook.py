@@ -18,7 +18,6 @@ from recordwise.encoders import encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import Manner
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import DecoderSettings
-from recordwise.labels.decode import AUTO
 from recordwise.nearest import Metric
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
@@ -27,6 +26,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
+from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.students.spec import COUNTS
 

@@ -17,7 +17,7 @@ from recordwise.arrays import NOBODY, Singles
 from recordwise.design import Design
 from recordwise.encoders.vectors import Scaler
 from recordwise.hashing import fingerprint
-from recordwise.labels import ABSTAIN, neighbour_graph
+from recordwise.labels import ABSTAIN, query_graph
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.poll import unit_rows
 from recordwise.pipeline import Round, ask, label, teach
@@ -106,7 +106,7 @@ class Sketch:
         size = design.ballot.num_queries
         if size not in self.clusters:
             queries = ask(self.pool, self.student_view, [], design)
-            self.clusters[size] = queries, neighbour_graph(self.pool, queries.vectors, metric=queries.metric)
+            self.clusters[size] = queries, query_graph(self.pool, queries.vectors, metric=queries.metric)
         return self.clusters[size]
 
 
@@ -141,7 +141,7 @@ def _simulated(sketch: Sketch, task: Task, design: Design, num_records: int, see
         queries, graph = sketch.asked(design)
         if rounds:
             queries = ask(sketch.pool, sketch.student_view, rounds, design)
-            graph = neighbour_graph(sketch.pool, queries.vectors, metric=queries.metric)
+            graph = query_graph(sketch.pool, queries.vectors, metric=queries.metric)
         counts = rng.poisson(_expected(sketch, task, queries, protocol, num_records, rng))
         released = protocol.informed(queries.sizes).release_of(counts, num_records, noise)
         # Records have one label each here, whatever the ballot allows.

@@ -60,7 +60,7 @@ class DeviceAccount:
                 if self._owner.seen_at(self._place) is not None:
                     raise LedgerFault(f"the account {str(self._path)!r} has answered and is gone: put it back")
                 self._write({"cap": str(asked), "account": secrets.token_hex(16), "answers": {}})
-            held = Fraction(self._read()["cap"])
+            held = exact(self._read()["cap"], "cap")
         if asked is not None and asked != held:
             raise ChangedInput(f"the account was opened with cap {held}, which cannot become {asked}")
         self.cap = held
@@ -112,7 +112,7 @@ class DeviceAccount:
                 book["account"] = secrets.token_hex(16)
             elif book["format"] != FORMAT:
                 raise ValueError("it says something else")
-            if not _spent(book) <= Fraction(book["cap"]):
+            if not _spent(book) <= exact(book["cap"], "cap"):
                 raise ValueError("it says something else")
             self._refuse_altered(book)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
@@ -180,7 +180,7 @@ class DeviceAccount:
 
 
 def _spent(book: dict[str, Any]) -> Fraction:
-    return sum((Fraction(answer["epsilon"]) for answer in book["answers"].values()), Fraction(0))
+    return sum((exact(answer["epsilon"], "epsilon") for answer in book["answers"].values()), Fraction(0))
 
 
 def _heads(book: dict[str, Any]) -> Iterator[Head]:

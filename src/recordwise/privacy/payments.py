@@ -1,9 +1,9 @@
 """What records have paid, on the disk: an older copy put back would let them pay twice from one allowance.
 
-Every state that is saved is a link of a chain: its hash covers it and the hash before it. The last one is sealed with the
-owner's key, and the owner's folder remembers it (`privacy.owner`). It is remembered before anything is released that the
-payments are for. So whoever is killed in between is at most one state ahead of what is remembered, and that state paid
-for nothing yet.
+Every state that is saved is a link of a chain: its hash covers it and the hash before it. The last one is sealed with
+the owner's key, and the owner's folder remembers it (`privacy.owner`). It is remembered before anything is released
+that the payments are for. So whoever is killed in between is at most one state ahead of what is remembered, and that
+state paid for nothing yet.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Payments:
             )
         if not signed or (seen is not None and seen.head not in (before, head)):
             raise LedgerFault(
-                f"what records have paid, in {str(self._place)!r}, was altered or set back: put the newest copy back, or "
-                "start a new run in another folder"
+                f"what records have paid, in {str(self._place)!r}, was altered or set back: put the newest copy back, "
+                "or start a new run in another folder"
             )
         found = RecordFilter.from_bytes(content)
         self._remember(head)  # a killed process may not have: the next state would be two ahead

@@ -151,11 +151,11 @@ def hold_to_counts(
     sure = there(surest(begun, settings.begin)).float()
     labels, weights, anchored = anchors.clone(), torch.maximum(known.float(), sure), known.float()
     with_label = Batches(known.nonzero().flatten(), settings.labelled_batch, generator)
-    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    all_batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     counting = torch.zeros((), device=images.device)
 
     def step() -> None:
-        taught, untaught = with_label.next(), every.next()
+        taught, untaught = with_label.next(), all_batches.next()
         views = (settings.weak(images[taught], generator), settings.strong(images[untaught], generator))
         wanted = torch.cat([anchors[taught], labels[untaught]])
         counts = torch.cat([anchored[taught] / len(taught), weights[untaught] / len(untaught)])
@@ -166,7 +166,7 @@ def hold_to_counts(
         average.follow()
         counting.add_(weights[untaught].mean())
 
-    recorded, steps = Recorded(step, compute, generator), len(every)
+    recorded, steps = Recorded(step, compute, generator), len(all_batches)
 
     def ask() -> None:
         logits = features_of(teacher, images, compute, mirror=settings.mirror, chunk=5000)
@@ -180,7 +180,7 @@ def hold_to_counts(
         if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
             ask()
         counting.zero_()
-        every.shuffle()
+        all_batches.shuffle()
         with_label.shuffle()
         for batch in range(steps):
             if batch and batch % len(with_label) == 0:

@@ -125,11 +125,11 @@ class Prototypes(nn.Module):
             images = getattr(self, f"_{way.name.lower()}")(images, amount)
         return images
 
-    def every(self, amounts: list[Tensor], n: int) -> Tensor:
+    def transformed(self, amounts: list[Tensor], n: int) -> Tensor:
         """(n, K, channels, side, side): each prototype, changed to look like each image."""
         shape = (n, *self.images.shape)
-        every = self.images.expand(shape).flatten(0, 1)
-        return self.change(every, [amount.flatten(0, 1) for amount in amounts]).view(shape)
+        copies = self.images.expand(shape).flatten(0, 1)
+        return self.change(copies, [amount.flatten(0, 1) for amount in amounts]).view(shape)
 
     def _affine(self, images: Tensor, amount: Tensor) -> Tensor:
         turn, shift = torch.split(0.1 * amount.view(-1, 2, 3), [2, 1], dim=2)
@@ -254,7 +254,7 @@ def distances(model: Prototypes, x: Tensor) -> Tensor:
 
 
 def _errors(model: Prototypes, x: Tensor, amounts: list[Tensor]) -> Tensor:
-    return (model.every(amounts, len(x)) - x[:, None]).square().mean((2, 3, 4))
+    return (model.transformed(amounts, len(x)) - x[:, None]).square().mean((2, 3, 4))
 
 
 @torch.no_grad()

@@ -54,7 +54,7 @@ def scan(
     backbone: nn.Module,
     dim: int,
     images: Tensor,
-    neighbours: Tensor,
+    near: Tensor,
     settings: Scan,
     *,
     run: TrainingRun,
@@ -64,12 +64,12 @@ def scan(
     Args:
       dim: Outputs of the backbone.
       images: (n, channels, height, width) uint8 on `run.compute.device`.
-      neighbours: (n, m) indices of each image's nearest others, one of which is its partner.
+      near: (n, m) indices of each image's nearest others, one of which is its partner.
     """
     compute = run.compute
     check_images(images)
-    check_numbers(images, below=len(images), dims=2, neighbours=neighbours)
-    neighbours = neighbours.long()  # as an index, a byte would be a mask
+    check_numbers(images, below=len(images), dims=2, near=near)
+    near = near.long()  # as an index, a byte would be a mask
     body = compute.ready(copy.deepcopy(backbone)).requires_grad_(True).train()
     with fresh_weights(run.seed):
         heads = compute.ready(nn.Linear(dim, settings.heads * settings.clusters))
@@ -83,8 +83,8 @@ def scan(
 
     def step() -> None:
         anchor = batches.next()
-        pick = torch.randint(neighbours.shape[1], anchor.shape, generator=generator, device=anchor.device)
-        both = torch.cat([anchor, neighbours[anchor, pick]])
+        pick = torch.randint(near.shape[1], anchor.shape, generator=generator, device=anchor.device)
+        both = torch.cat([anchor, near[anchor, pick]])
         views = settings.view(images[both], generator)
         with compute.mixed():
             logits = heads(forward(views))
@@ -109,7 +109,7 @@ def scan(
         {"body": body, "heads": heads, "descent": descent, "losses": losses, "generator": generator},
         settings=settings,
         run=run,
-        inputs={"backbone": backbone, "images": images, "neighbours": neighbours},
+        inputs={"backbone": backbone, "images": images, "near": near},
     )
     training.finish(settings.epochs)
     best = int(losses.argmin())

@@ -66,9 +66,9 @@ class SelfLabel(MomentumSettings):
         probability(sure=self.sure, keep=self.keep, alignment=self.alignment)
 
 
-def agreeing(labels: Tensor, neighbours: Tensor, share: float = 0.9) -> Tensor:
+def agreeing(labels: Tensor, near: Tensor, share: float = 0.9) -> Tensor:
     """Which points carry the label that at least `share` of their neighbours carry."""
-    same = (labels[neighbours] == labels[:, None]).float().mean(1)
+    same = (labels[near] == labels[:, None]).float().mean(1)
     return same >= share - 1e-6
 
 
@@ -129,7 +129,7 @@ def self_label(
         learn(images[index], labels[index], torch.ones(len(index), device=index.device))
 
     def believe() -> None:
-        index = every.next()
+        index = all_batches.next()
         batch = images[index]
         with torch.no_grad(), compute.mixed():
             answer = ask(settings.weak(batch, generator)).float().softmax(1)
@@ -140,12 +140,12 @@ def self_label(
         learn(batch, torch.where(again, labels[index], said), (again | (confidence >= settings.sure)).float())
 
     first = Batches(trusted.nonzero().flatten(), settings.batch, generator)
-    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    all_batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     trusting, believing = Recorded(trust, compute, generator), Recorded(believe, compute, generator)
 
     def one_epoch(epoch: int) -> float:
         early = epoch < settings.trusting_epochs
-        batches, step = (first, trusting) if early else (every, believing)
+        batches, step = (first, trusting) if early else (all_batches, believing)
         counted.zero_()
         batches.shuffle()
         for batch in range(len(batches)):

@@ -217,13 +217,13 @@ class Training:
 
 
 def check_images(images: object) -> None:
-    """Refuse what is no pool of images."""
+    """Require a pool of images."""
     if not (isinstance(images, Tensor) and images.dtype == torch.uint8 and images.ndim == 4 and images.numel()):
         raise InvalidInput(f"images must be a uint8 tensor (n, channels, height, width), n >= 1, got {_seen(images)}")
 
 
 def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
-    """Refuse what is no tensor of so many dimensions with one row for each image."""
+    """Require tensors of so many dimensions, with one row for each image."""
     for name, value in given.items():
         if not (isinstance(value, Tensor) and value.ndim == dims and len(value) == len(images) and value.numel()):
             raise InvalidInput(
@@ -233,7 +233,7 @@ def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
 
 
 def check_flags(images: Tensor, **given: Tensor) -> None:
-    """Refuse what does not say yes or no of each image: `~` on integers flips bits."""
+    """Require booleans, one for each image: `~` on integers flips bits."""
     check_rows(images, dims=1, **given)
     for name, value in given.items():
         if value.dtype != torch.bool:
@@ -241,7 +241,7 @@ def check_flags(images: Tensor, **given: Tensor) -> None:
 
 
 def check_numbers(images: Tensor, *, below: int, dims: int, **given: Tensor) -> None:
-    """Refuse what does not hold whole numbers from 0 to below a bound for each image."""
+    """Require whole numbers in [0, below) for each image."""
     check_rows(images, dims=dims, **given)
     for name, value in given.items():
         if value.dtype == torch.bool or value.is_floating_point() or value.is_complex():

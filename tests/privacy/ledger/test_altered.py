@@ -187,6 +187,15 @@ def test_without_the_key_all_is_noticed_but_the_seal_s_own_forgery(
     assert set(missed) <= {f"{seals.name} 0: {name} changed" for name in ("key", "tag")}
 
 
+@pytest.mark.timeout(60)
+def test_a_charge_that_would_take_for_ever_to_compute_with_is_damage(place: str) -> None:
+    content = small_ledger(place)
+    content[releases.name][0]["spent"] = "1e999999999"
+    put(place, content)
+    with pytest.raises(LedgerFault, match="the ledger is damaged: the charge for 'round-1'"):
+        Ledger.open(place, read_only=True).history("study")
+
+
 def test_a_hash_that_forgets_the_link_before_is_caught(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: heads that cover their own entry only."""
     chained = Head.then

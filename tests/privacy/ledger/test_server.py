@@ -183,9 +183,10 @@ def test_a_server_killed_at_any_statement_of_a_release_breaks_no_promise(
             raise psycopg.OperationalError("the server closed the connection unexpectedly")
 
         for number in range(3):
-            with monkeypatch.context() as cut, pytest.raises(LedgerFault):
-                cut.setattr(psycopg.Connection, "commit", lost)
+            monkeypatch.setattr(psycopg.Connection, "commit", lost)
+            with pytest.raises(LedgerFault):
                 pay(ledger, f"answer {number} is lost")
+            monkeypatch.undo()
             assert pay(ledger, f"answer {number} is lost", lambda: pytest.fail("paid before")) == b"tally"
         keys = [entry.key for entry in ledger.history("study")]
         assert len(keys) == len(set(keys)) == 1 + kills + 3

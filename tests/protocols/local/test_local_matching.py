@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recordwise.errors import MissingExtra
 from recordwise.protocols.local import matching
 from recordwise.protocols.local.hashing import HashFamily
-from recordwise.protocols.local.matching import LANES, Engine, count_matches, matches
+from recordwise.protocols.local.hits import LANES, Engine, count_hits, matches
 from recordwise.randomness import seeded
 
 
@@ -37,7 +37,7 @@ def test_the_sweep_finds_exactly_the_points_hashed_to_the_reported_bucket(
     keys, reported = messages(family, count, seed)
     brute = family.apply(keys, np.arange(domain)[None]) == reported[:, None]
     assert (matches(family, keys, reported) == brute.T).all()
-    assert (count_matches(family, keys, reported) == brute.sum(axis=0)).all()
+    assert (count_hits(family, keys, reported) == brute.sum(axis=0)).all()
 
 
 @pytest.mark.parametrize("engine", [Engine.NUMBA, Engine.TORCH])
@@ -46,7 +46,7 @@ def test_every_engine_counts_the_same(engine: Engine, independence: int) -> None
     family = HashFamily(domain=37, buckets=5, independence=independence)
     keys, reported = messages(family, LANES + 1_500, seed=independence)
     keys[0], keys[1] = 0, family.prime - 1  # the extremes of the field
-    assert (count_matches(family, keys, reported, engine) == count_matches(family, keys, reported)).all()
+    assert (count_hits(family, keys, reported, engine) == count_hits(family, keys, reported)).all()
 
 
 def test_auto_compiles_only_what_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:

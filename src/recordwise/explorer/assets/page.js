@@ -56,15 +56,16 @@ function show() {
   const known = one && one.student;
   write("student", known ? percent(one.student[0]) : one ? "–" : "…");
   write("student-range", known ? `${range(one.student)} in four plausible tasks of five` : one ? one.refused : "being computed");
-  write("labels", known ? `${percent(one.labels[0])} (${range(one.labels)})` : "–");
-  write("noise", known ? `± ${one.noise < 10 ? one.noise.toFixed(1) : many(Math.round(one.noise))}` : "–");
-  write("votes", known ? (one.votes < 10 ? one.votes.toFixed(1) : many(Math.round(one.votes))) : "–");
-  write("mechanism", known ? one.mechanism : "–");
+  write("labels", known ? percent(one.labels[0]) : "–");
+  const released = one && one.noise !== undefined;
+  write("noise", released ? `± ${one.noise < 10 ? one.noise.toFixed(1) : many(Math.round(one.noise))}` : "–");
+  write("votes", released ? (one.votes < 10 ? one.votes.toFixed(1) : many(Math.round(one.votes))) : "–");
+  write("mechanism", released ? one.mechanism : "–");
   drawGauge(known && one.student);
-  drawAgainst(known && one);
-  write("promise", known ? one.promise : "");
+  drawAgainst(released && one);
+  write("promise", released ? one.promise : "");
   write("lines", lines(epsilon, queries, trust.name));
-  byId("write").disabled = Boolean(one && one.refused);
+  byId("write").disabled = Boolean(one && !released);
   drawCurves();
   showGrid();
 }
@@ -239,7 +240,7 @@ function paint() {
     pen.arc(x, y, size, 0, 7);
     pen.fill();
   });
-  pen.globalAlpha = held === null ? 1 : 0.35;
+  pen.globalAlpha = held === null ? 1 : 0.55;
   if (map.kind === "images") typical(owner).forEach(([i, query]) => stamp(pen, i, query, width));
   pen.globalAlpha = 1;
   if (pointed !== null) {

@@ -302,8 +302,8 @@ class Ledger:
             except OSError as error:
                 folder = str(self._owner.folder)
                 raise LedgerFault(
-                    f"the last head of ledger {self._store.name} cannot be noted in {folder!r}, and until it is nothing "
-                    f"more is charged: {error.strerror}"
+                    f"the last head of ledger {self._store.name} cannot be noted in {folder!r}, and until it is "
+                    f"nothing more is charged: {error.strerror}"
                 ) from error
 
     def _note(self, ledger: str, head: Head) -> None:

@@ -95,8 +95,8 @@ def begin(connection: Connection, owner: Owner, *, adopt: bool) -> None:
     if adopt:
         opened = connection.execute(sa.select(budgets).order_by(budgets.c.opened, budgets.c.name)).mappings().all()
         written = connection.execute(sa.select(*WRITTEN).order_by(releases.c.number)).mappings().all()
-        told = f"{_now()} {len(opened)} budgets and {len(written)} releases from before the chain"
-        head = _add(connection, head, Kind.ADOPTED, note=told)
+        said = f"{_now()} {len(opened)} budgets and {len(written)} releases from before the chain"
+        head = _add(connection, head, Kind.ADOPTED, note=said)
         for row in opened:
             head = _add(connection, head, Kind.BUDGET, budget=row["name"], row=row)
         for row in written:
@@ -222,8 +222,8 @@ def _seal(connection: Connection, owner: Owner, ledger: str, head: Head) -> None
 
 def _content(link: Any, row: Any) -> Iterable[str]:
     """What a link's head covers: the link, and every value of its row but the payload, which has a digest there."""
-    told = [str(link[name]) for name in ("kind", "budget", "key", "note")]
-    return told if row is None else [*told, *(f"{name}={value}" for name, value in row.items())]
+    said = [str(link[name]) for name in ("kind", "budget", "key", "note")]
+    return said if row is None else [*said, *(f"{name}={value}" for name, value in row.items())]
 
 
 def _called(link: Any) -> str:

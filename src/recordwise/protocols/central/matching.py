@@ -110,8 +110,8 @@ class CentralMatching(PureCentral):
     def _log_probabilities(self, counts: Ints) -> Doubles:
         """(C!,) of every matching."""
         size = self.ballot.num_classes
-        every = np.array(list(permutations(range(size))))
-        weights = counts[np.arange(size), every].sum(axis=1) / float(self.scale)
+        matchings = np.array(list(permutations(range(size))))
+        weights = counts[np.arange(size), matchings].sum(axis=1) / float(self.scale)
         return np.asarray(weights - np.logaddexp.reduce(weights))
 
     def _divided(self, gain: Ints, *, level: bool) -> Ints:

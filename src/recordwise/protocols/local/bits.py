@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recordwise.arrays import Doubles, Ints
 from recordwise.errors import ProtocolFault
 from recordwise.privacy.noise import Noise, Real, bernoulli
+from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.local.indicator import Indicator
-from recordwise.protocols.local.matching import Engine
 from recordwise.protocols.local.mechanism import LocalMechanism
 from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.release import Tally

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
 from recordwise.protocols.local.hashed import HashMechanism, Sent
-from recordwise.protocols.local.matching import Engine, count_matches
+from recordwise.protocols.local.hits import Engine, count_hits
 from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register
 from recordwise.votes.ballot import Ballot, Votes
@@ -76,7 +76,7 @@ class Collision(HashMechanism):
     def estimate(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
         keys, buckets = self.channel.unpack(bodies)
         family = self.channel.family
-        seen = count_matches(family, keys, buckets, engine)
+        seen = count_hits(family, keys, buckets, engine)
         expected = int(family.size(buckets).sum()) / family.prime
         estimate = (seen.astype(np.float64) - expected) / self.channel.indicator.gap
         return estimate.reshape(self.ballot.num_queries, self.ballot.num_classes)

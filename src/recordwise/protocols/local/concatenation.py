@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, best_buckets, growth
 from recordwise.protocols.local.hashed import HashMechanism, Sent
-from recordwise.protocols.local.matching import Engine
+from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.local.separation import estimates
 from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register

@@ -23,7 +23,7 @@ from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
 from recordwise.privacy.noise import Noise, SeededNoise, SumOfEstimates
 from recordwise.protocols.local.answers import Answers
-from recordwise.protocols.local.matching import Engine
+from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.pairs import NOTHING, Pair, Record, repeated
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import kinds

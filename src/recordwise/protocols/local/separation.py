@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
 from recordwise.protocols.local.hashed import HashMechanism, Sent
-from recordwise.protocols.local.matching import Engine, matches
+from recordwise.protocols.local.hits import Engine, hits
 from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register
 from recordwise.votes.ballot import Ballot, Votes
@@ -122,4 +122,4 @@ def estimates(channel: Channel, messages: NDArray[np.uint8]) -> NDArray[np.float
     """(domain, n) the unbiased estimate of every point in every message."""
     keys, buckets = channel.unpack(messages)
     family = channel.family
-    return (matches(family, keys, buckets) - family.size(buckets) / family.prime) / channel.indicator.gap
+    return (hits(family, keys, buckets) - family.size(buckets) / family.prime) / channel.indicator.gap

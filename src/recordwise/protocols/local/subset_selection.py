@@ -33,8 +33,7 @@ class SubsetSelection(BitMechanism):
 
     Guarantees:
       - a set that holds the record's cell is e^epsilon times as likely as one that does not;
-      - the extra cell makes a record that abstains one voter more among equals, so its message is no exception and
-        adds no bias.
+      - a record that abstains votes for the extra cell, so its message is like any other and adds no bias.
     """
 
     name: ClassVar[str] = "subset-selection"

@@ -165,8 +165,8 @@ class ShuffleMulti(Shuffled[Increments]):
         taking_part = len(votes) if senders is None else senders
         if not taking_part:
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
-        every = list(self._messages(votes, taking_part, noise))
-        return Increments(np.concatenate([part.codes for part in every]), taking_part, noise.private)
+        parts = list(self._messages(votes, taking_part, noise))
+        return Increments(np.concatenate([part.codes for part in parts]), taking_part, noise.private)
 
     def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Increments]:
         """The same messages, a bounded number at a time: nobody need hold them all.
@@ -190,11 +190,11 @@ class ShuffleMulti(Shuffled[Increments]):
             yield Increments(some, 0 if start else senders, noise.private)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
-        every = list(messages)
-        codes = np.concatenate([part.codes for part in every]) if every else np.empty(0, dtype=np.uint32)
+        parts = list(messages)
+        codes = np.concatenate([part.codes for part in parts]) if parts else np.empty(0, dtype=np.uint32)
         shuffled = codes[permutation(len(codes), noise)]
-        private = noise.private and all(part.private for part in every)
-        senders = sum(part.senders for part in every)
+        private = noise.private and all(part.private for part in parts)
+        senders = sum(part.senders for part in parts)
         self._refuse_fewer(senders)
         return Increments(shuffled, senders, private)
 
@@ -289,11 +289,11 @@ class ShuffleMulti(Shuffled[Increments]):
 
     def from_bytes(self, messages: Iterable[bytes], *, senders: int, private: bool = True) -> Increments:
         """The batch that a shuffler released; refuses whatever is not a message about this ballot."""
-        every = list(messages)
-        wrong = next((message for message in every if len(message) != MESSAGE_BYTES), None)
+        batch = list(messages)
+        wrong = next((message for message in batch if len(message) != MESSAGE_BYTES), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {MESSAGE_BYTES} bytes, got {len(wrong)}")
-        codes = np.frombuffer(b"".join(every), dtype=">u4").astype(np.uint32)
+        codes = np.frombuffer(b"".join(batch), dtype=">u4").astype(np.uint32)
         return Increments(self._checked(codes), senders, private)
 
     def _numbers(

@@ -22,10 +22,11 @@ from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.protocols.pairs import NOTHING, Pair, Record, as_votes, bystander, repeated
 from recordwise.protocols.protocol import Silos
-from recordwise.protocols.registry import AUTO, register
+from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle.shuffled import Shuffled
 from recordwise.protocols.views import ROWS, Exact, change, data_set, portions
+from recordwise.settings import AUTO
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -137,22 +138,22 @@ class ShuffleSingle(Shuffled[Answers]):
         return self.local.client(votes, noise)
 
     def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
-        every = list(messages)
-        if any(answers.ids is not None for answers in every):
+        batch = list(messages)
+        if any(answers.ids is not None for answers in batch):
             raise ProtocolFault(NAMED)
         size = self.local.message_size
-        wrong = next((answers for answers in every if answers.bodies.shape[1] != size), None)
+        wrong = next((answers for answers in batch if answers.bodies.shape[1] != size), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {wrong.bodies.shape[1]}")
-        bodies = np.concatenate([answers.bodies for answers in every]) if every else np.empty((0, size), np.uint8)
+        bodies = np.concatenate([answers.bodies for answers in batch]) if batch else np.empty((0, size), np.uint8)
         self._refuse_fewer(len(bodies))
-        private = noise.private and all(answers.private for answers in every)
+        private = noise.private and all(answers.private for answers in batch)
         return Answers(bodies[permutation(len(bodies), noise)], private=private)
 
     def server(self, messages: Iterable[Answers], noise: Noise) -> Tally:
         """The tally of a batch, whose order must be random: that of an honest shuffler, or of `clients`.
 
-        The last bits of a sum of floats follow from the order of its terms, and would tell who sent what.
+        The last bits of a sum of floats follow from the order of its terms, and would reveal who sent what.
         """
         arrived = 0
 
@@ -230,11 +231,11 @@ class ShuffleSingle(Shuffled[Answers]):
 
     def from_bytes(self, messages: Iterable[bytes], *, private: bool = True) -> Answers:
         """The batch that a shuffler released; refuses whatever no sender could have sent."""
-        every, size = list(messages), self.local.message_size
-        wrong = next((message for message in every if len(message) != size), None)
+        batch, size = list(messages), self.local.message_size
+        wrong = next((message for message in batch if len(message) != size), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {len(wrong)}")
-        bodies = np.frombuffer(b"".join(every), dtype=np.uint8).reshape(-1, size)
+        bodies = np.frombuffer(b"".join(batch), dtype=np.uint8).reshape(-1, size)
         self.local.check(bodies)
         return Answers(bodies, private=private)
 
