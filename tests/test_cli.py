@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
 from recordwise import __version__, cli, load
+from recordwise.cli.main import app
+from recordwise.cli.options import progress_of
+from recordwise.demo import run_demo
+from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Bars, Silent
 from recordwise.randomness import seeded
 
 
@@ -428,3 +434,16 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert recordwise("run", tmp_path / "a\nb\x1b[31m\u202e", monkeypatch=monkeypatch) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and told.strip().isprintable()
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "demo", "coordinator run"])
+def test_progress_can_be_left_out(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert "--quiet" in shown.output and "--json" in shown.output
+    assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+def test_the_demo_looks_at_its_folder_before_it_works(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(InvalidInput, match="--out must be a folder that can be written to"):
+        run_demo(tmp_path / "taken", seed=0, progress=Silent())

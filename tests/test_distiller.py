@@ -47,7 +47,7 @@ class WithPool(PrivateDistiller):
     def fit(self, X: Any, y: Any) -> WithPool:
         rng = seeded(0, "pool")
         try:
-            near = np.asarray(X, dtype=float)
+            near = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
             span = np.ptp(near, axis=0) + 1e-3
             pool = near[rng.integers(len(near), size=200)] + 0.02 * span * rng.normal(size=(200, near.shape[1]))
         except (

@@ -166,3 +166,7 @@ def test_nobody_asks_what_kind_of_protocol_it_has() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
                 assert not asked & bases, f"{path.name} asks for {asked & bases}"
+
+
+def test_a_look_into_the_package_shows_what_it_offers() -> None:
+    assert set(recordwise.__all__) <= set(dir(recordwise))

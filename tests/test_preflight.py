@@ -100,9 +100,12 @@ def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again
     assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
 
 
-def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(folder: Path) -> None:
+def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     asked = job(folder, privacy="epsilon = 0.0005")
     with pytest.raises(InvalidInput, match="the budget would go on noise"):
         run_job(asked, Silent())
+    assert "would go on noise" not in caplog.text, "the refusal says it, once"
     assert not (folder / "runs").exists()
     assert run_job(asked, Silent(), go_on=True).summary.guarantee["epsilon"] == 0.0005

@@ -128,7 +128,8 @@ def distil(
     with progress.step("represent", 1):
         encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
         manner = how_encoded(encoder, samples)
-        pool = encode_public(encoder, samples, manner=manner)
+    with progress.step("encode the pool", len(samples)) as advance:
+        pool = encode_public(encoder, samples, manner=manner, advance=advance)
     material = pool if design.student.input == VECTORS else samples
     try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
 

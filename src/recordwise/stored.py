@@ -40,6 +40,7 @@ ENCODERS = frozenset(
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.sharpened.Sharpened",
         "recordwise.encoders.table.Table",
+        "recordwise.encoders.table._Dates",
         "recordwise.encoders.table._Numbers",
         "recordwise.encoders.table._Values",
         "recordwise.encoders.text.Text",

@@ -77,8 +77,8 @@ def test_where_noise_covers_the_votes_nothing_is_simulated(found: Exploration, m
 
 
 def test_what_cannot_be_predicted_is_a_cell_that_says_so(found: Exploration) -> None:
-    grid = replace(found.grid, queries=(10_000,), cells={})
-    assert "num_queries must be <= the pool's 120 samples" in grid.cell((0, 0, 0))["refused"]
+    grid = replace(found.grid, queries=(121,), cells={})
+    assert "num_queries must be <= the pool's 120 samples" in grid.cell((0, 0, len(grid.epsilons) - 1))["refused"]
 
 
 def test_nothing_private_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ def read(
     | dataset on disk | column names, as in a table | column names |
 
     Text files may be packed with gzip (.csv.gz). Several label columns of zeros and ones mean that a sample may have
-    several labels. File names are relative to the folder of `path`. What a cell means is for a `Schema` to say; what one
-    record holds is never refused here, and how one is read depends on `layout` and never on the others.
+    several labels. File names are relative to the folder of `path`. What a cell means is for a `Schema` to say. What
+    one record holds is never refused here, and how it is read depends on `layout` and never on other records.
     """
     with understood(str(path)):
         path = Path(path).expanduser()
@@ -63,7 +63,8 @@ def _read(path: Path, asked: Asked, image_size: tuple[int, int] | None, layout: 
     if path.is_dir():
         if asked != Asked():
             raise InvalidInput(
-                f"{path} is an image folder: its subfolders are the labels, its files the ids; samples and labels name nothing"
+                f"{path} is an image folder: its subfolders are the labels, its files the ids; samples and labels name "
+                "nothing"
             )
         return read_images(path, size=image_size)
     match ending(path):

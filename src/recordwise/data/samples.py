@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.data.held import adopted, channels_last
 from recordwise.errors import InvalidInput
 
 Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
@@ -61,8 +62,10 @@ class Loaded:
 def taken(samples: Samples, name: str = "samples") -> Samples:
     """The samples as an array, a sequence or a frame, with a gap where an array is masked.
 
-    What is none of these is refused: how samples are held is public.
+    What other libraries hold is taken over (`recordwise.data.held`). What is none of these is refused: how samples are
+    held is public.
     """
+    samples = adopted(samples, name)
     if hasattr(samples, "iloc"):
         return samples
     if isinstance(samples, np.ma.MaskedArray):
@@ -73,7 +76,7 @@ def taken(samples: Samples, name: str = "samples") -> Samples:
     if isinstance(samples, np.matrix | memoryview | array) or (
         hasattr(samples, "__array__") and not isinstance(samples, np.ndarray)
     ):
-        samples = np.asarray(samples)
+        samples = channels_last(np.asarray(samples))
     listed = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
     if not listed and not (isinstance(samples, np.ndarray) and samples.ndim):
         held = f"a single {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__

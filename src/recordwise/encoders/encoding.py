@@ -9,7 +9,7 @@ and beside any others is tried out on the public pool. Where it is not so, recor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -96,14 +96,25 @@ def encode(
     return vectors
 
 
-def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = None) -> NDArray[np.float32]:
-    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not."""
+def encode_public(
+    encoder: Any,
+    samples: Samples,
+    *,
+    manner: Manner | None = None,
+    advance: Callable[[int], object] = lambda done: None,
+) -> NDArray[np.float32]:
+    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not.
+
+    Args:
+      advance: Called with the samples done since last time.
+    """
     manner = _manner(encoder, manner)
     parts = []
     with _one_thread(manner):
         for batch in _batches(encoder, len(samples), manner):
             try:
                 parts.append(_run(encoder, samples, batch, manner))
+                advance(batch.stop - batch.start)
             except RecordwiseError:
                 raise
             except Exception as fault:

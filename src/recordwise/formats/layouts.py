@@ -117,8 +117,10 @@ def guessed(path: Path, **known: str | None) -> Layout:
     commas = sum(WITH_COMMA.fullmatch(cell) is not None for cell in cells)
     points = sum(WITH_POINT.fullmatch(cell) is not None for cell in cells)
     decimal = "," if delimiter != COMMA and commas > points else "."
-    usual = delimiter == ENDINGS[ending(path)]
-    return Layout(**{"decimal": decimal, "encoding": layout.encoding, "delimiter": None if usual else delimiter} | said)
+    found = {"decimal": decimal, "encoding": layout.encoding}
+    if delimiter != ENDINGS[ending(path)]:
+        found["delimiter"] = delimiter
+    return Layout(**found | said)
 
 
 def _encoding(content: bytes) -> str:

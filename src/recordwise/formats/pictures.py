@@ -21,6 +21,18 @@ def picture_file(path: Path, size: tuple[int, int] | None = None) -> NDArray[np.
     return picture_from(content_of(path, most=MOST_BYTES), size, what=str(path))
 
 
+def picture_size(path: Path) -> tuple[int, int]:
+    """An image file's height and width, without its pixels."""
+    from PIL import Image
+
+    content = content_of(path, most=MOST_BYTES)
+    with understood(str(path)), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Image.open(io.BytesIO(content), formats=DECODERS) as file:
+            width, height = file.size
+    return height, width
+
+
 def picture_from(content: bytes, size: tuple[int, int] | None = None, *, what: str = "an image") -> NDArray[np.uint8]:
     """An image's pixels, (height, width) or (height, width, 3), resized where a `size` (height, width) is given.
 

@@ -1,4 +1,7 @@
-"""CSV, workbooks, Parquet and Arrow as containers: where rows end, which columns there are. What a cell means is not decided here."""
+"""CSV, workbooks, Parquet and Arrow as containers: where rows end, which columns there are.
+
+What a cell means is not decided here.
+"""
 
 from __future__ import annotations
 

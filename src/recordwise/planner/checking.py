@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recordwise.data.cells import DATE_FORMATS, days_of, number_of
 from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
+from recordwise.encoders.table import MOST_VALUES
 from recordwise.errors import InvalidInput
 from recordwise.planner.outlook import Outlook
 from recordwise.planner.planning import BudgetPlan, Prediction
@@ -78,7 +79,8 @@ class Checked:
     def refuse(self) -> None:
         """Refuse what would stop a run, in one line."""
         if self.stops:
-            raise InvalidInput(f"{self.stops[0].text}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
+            why = ". ".join(one.text for one in self.stops)
+            raise InvalidInput(f"{why}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
 
 
 def check(
@@ -135,6 +137,11 @@ def _category(column: Column, cells: NDArray[Any]) -> str | None:
         return "holds free text but is read as categories: leave it out, or make the text the sample"
     if different > MANY:
         return f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
+    if len(set(words)) > MOST_VALUES:
+        return (
+            f"has {len(set(words))} values, of which the {MOST_VALUES} most frequent are told apart and all others are "
+            "alike: group them, or raise the encoder's max_values"
+        )
     return None
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordwise.errors import MissingExtra
-from recordwise.protocols.local import matching
+from recordwise.protocols.local import hits as module
 from recordwise.protocols.local.hashing import HashFamily
-from recordwise.protocols.local.hits import LANES, Engine, count_hits, matches
+from recordwise.protocols.local.hits import LANES, Engine, count_hits, hits
 from recordwise.randomness import seeded
 
 
@@ -36,7 +36,7 @@ def test_the_sweep_finds_exactly_the_points_hashed_to_the_reported_bucket(
     family = HashFamily(domain=domain, buckets=buckets, independence=independence)
     keys, reported = messages(family, count, seed)
     brute = family.apply(keys, np.arange(domain)[None]) == reported[:, None]
-    assert (matches(family, keys, reported) == brute.T).all()
+    assert (hits(family, keys, reported) == brute.T).all()
     assert (count_hits(family, keys, reported) == brute.sum(axis=0)).all()
 
 
@@ -52,7 +52,7 @@ def test_every_engine_counts_the_same(engine: Engine, independence: int) -> None
 def test_auto_compiles_only_what_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Engine.AUTO.settled(10**6) is Engine.NUMPY
     assert Engine.AUTO.settled(10**10) is Engine.NUMBA
-    monkeypatch.setattr(matching, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert Engine.AUTO.settled(10**10) is Engine.NUMPY
     with pytest.raises(MissingExtra, match="engine 'numba' must be installed"):
         Engine.NUMBA.settled(1)
