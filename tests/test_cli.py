@@ -77,7 +77,8 @@ def test_a_job_leaves_a_student_labels_a_summary_and_a_page(
     assert recordwise("run", job, "--json", monkeypatch=monkeypatch) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["private"] and summary["guarantee"]["epsilon"] == 2.0
-    assert summary["test_accuracy"] > 0.75
+    assert summary["test_accuracy"] > 0.75 > 0.2 > summary["scores"]["majority"]
+    assert len(summary["scores"]["classes"]) == 10 and summary["verdict"]["level"] == "clear"
     folder = job.parent / "runs" / "job"
     lines = (folder / "labels.csv").read_text().splitlines()
     assert lines[0] == "sample,label,confidence" and len(lines) == 601
@@ -185,11 +186,24 @@ def test_a_page_is_written_again_from_a_summary(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
-    folder = job.parent / "runs" / "job"
+    folder, told = job.parent / "runs" / "job", capsys.readouterr().out
+    for said in (
+        "As odds: ",
+        "Labels are clear: ",
+        "queries asked: 40",
+        "encoder: ",
+        "test set: ",
+        "the commonest class",
+    ):
+        assert said in told
+    assert "The account is the ledger that the owner named" in told
     page = (folder / "report.html").read_text()
     (folder / "report.html").unlink()
     assert recordwise("report", folder, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == told, "the same figures again"
     assert (folder / "report.html").read_text() == page
+    assert recordwise("report", folder, "--json", monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((folder / "summary.json").read_text())
     assert recordwise("report", job.parent, monkeypatch=monkeypatch) == 2
 
 

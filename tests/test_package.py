@@ -38,7 +38,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"records", "account", "sections", "fits", "sklearn_steps"},
     {"design", "job", "baselines"},
     {"pipeline", "published"},
-    {"planner"},
+    {"planner", "verdict"},
     {"run_settings"},
     {"distiller"},
     {"report", "audit"},

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
 from recordwise.data import Schema
+from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode
 from recordwise.errors import InvalidInput
 from recordwise.queries import Queries
@@ -136,3 +138,25 @@ def test_the_holder_is_told_by_kind(caplog: pytest.LogCaptureFixture) -> None:
     assert (
         second == 'for the holder only: 3 of 5 records also lie in the pool, and vote; overlap="abstain" keeps them out'
     )
+
+
+def test_classes_that_are_text_are_refused_for_labels_that_are_numbers() -> None:
+    X = np.arange(12.0)[:, None]
+    one = PrivateDistiller(1.0, num_queries=2, classes=["0", "1"])
+    for y in (np.arange(12) % 2, pd.Series(np.arange(12) % 2), np.arange(12) % 2 == 0):
+        with pytest.raises(InvalidInput, match=r"such as '0', and y holds numbers \((int64|bool)\)"):
+            one.fit(X, y, X_public=X)
+    assert one.fit(X, [str(label % 2) for label in range(12)], X_public=X).predict(X).dtype.kind == "U"
+
+
+def test_records_far_from_every_query_are_told_of_too(caplog: pytest.LogCaptureFixture) -> None:
+    X = np.concatenate([np.zeros(20), np.full(10, 900.0)])[:, None]
+    pool = np.concatenate([np.zeros(10), np.ones(10)])[:, None]
+    one = PrivateDistiller(1.0, num_queries=2, classes=[0, 1], encoder="scaler", queries={"max_distance": 5.0})
+    one.fit(X, np.arange(30) % 2, X_public=pool)
+    far = "10 farther than queries.max_distance from every query"
+    assert f"10 of 30 records abstain: {far}" in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", logger="recordwise.records"):
+        one.fit(X[:20] + 0.5, np.arange(20) % 2, X_public=pool)
+    assert "for the holder only: none of 20 records abstains" in caplog.text

@@ -112,8 +112,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
                     }
                 )
                 advance(1)
-    accuracy = float(shown.score(images[test], digits[test]))
-    summary = summarize(shown, images[pool], name="Digits", test_accuracy=accuracy, comparison=rows)
+    summary = summarize(shown, images[pool], name="Digits", test=(images[test], digits[test]), comparison=rows)
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
     return Demo(rows=rows, statement=summary.statement, page=folder / "report.html")

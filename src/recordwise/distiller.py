@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +18,12 @@ from recordwise.design import Design
 from recordwise.errors import InvalidInput, first_line, hidden
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
-from recordwise.labels import DecoderSettings
+from recordwise.labels import ABSTAIN, DecoderSettings
 from recordwise.pipeline import Distilled, Question, Round, Voters, distil, release, vote
 from recordwise.planner import BudgetPlan
 from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.progress import Progress
+from recordwise.progress import Progress, Silent
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
@@ -31,6 +32,7 @@ from recordwise.records import RecordSettings
 from recordwise.run_settings import Prepared, RunSettings
 from recordwise.settings import AUTO
 from recordwise.sklearn_steps import refuse_fitted_steps
+from recordwise.verdict import verdict_on
 
 
 class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -89,7 +91,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       student_: The classifier that was taught; `predict` and `predict_proba` ask it.
       classes_: The public list of classes.
       rounds_: For each round the queries, the release and the labels read off it.
-      pool_labels_: (m,) each pool sample's class as its place in `classes_`, -1 where it has none.
+      verdict_: How far the labels can be relied on, as far as the release itself shows; prints as one line.
+      mechanism_: The mechanism that was used, in words.
+      pool_labels_: (m,) each pool sample's class, as `classes` names it. Where some have none, the array holds objects,
+        and None for them. Where a sample may have several, an (m, C) 0/1 matrix, as `predict` gives.
+      pool_places_: (m,) the same as places in `classes_`, -1 where a sample has none; the likeliest of several.
       pool_probabilities_: (m, C) of each class, for each pool sample.
       pool_confidence_: (m,) how sure each pool sample's label is.
       encoder_: The encoder, fitted on the pool.
@@ -149,7 +155,17 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return hidden(super().__repr__(N_CHAR_MAX=float("inf")))
 
     def _html_repr(self) -> str:
-        return hidden(super()._html_repr())
+        """In a notebook: what scikit-learn shows; once fitted, under what was promised and what came of it."""
+        settings = hidden(super()._html_repr())
+        if not hasattr(self, "verdict_"):
+            return settings
+        verdict, promise = self.verdict_, self.guarantee_
+        lines = (f"<b>{escape(str(verdict))}</b>", escape(str(promise)), escape(promise.as_odds()))
+        return (
+            '<div style="border-left: 4px solid #4a5fc1; padding: 2px 14px; max-width: 56em">'
+            + "".join(f'<p style="margin: 6px 0">{line}</p>' for line in lines)
+            + f"</div><details><summary>settings</summary>{settings}</details>"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,7 +198,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
           progress: Shows the steps as they go.
         """
         refuse_fitted_steps()
-        run = self.prepare(X, y, X_public=X_public, noise=SystemNoise() if noise is None else noise)
+        with (progress or Silent()).step("read and plan", 1):
+            run = self.prepare(X, y, X_public=X_public, noise=SystemNoise() if noise is None else noise)
 
         def voters(question: Question) -> Release:
             if run.account.ledger is None and run.noise.private and question.round == 1:
@@ -216,6 +233,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Run the pipeline with records that lie wherever `voters` finds them."""
         self.classes_, self.schema_ = classes, design.schema
+        self.mechanism_ = design.protocols[0].title
         self.guarantee_ = account.guarantee(self.settings.terms.guarantee(design.protocols))
         self.rounds_: list[Round] = []
         return self.take(distil(pool, design, voters, account, progress=progress, on_round=self.rounds_.append), pool)
@@ -223,9 +241,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def take(self, found: Distilled, pool: Samples) -> Self:
         """Become what a run of the pipeline has left."""
         self.encoder_, self.manner_, self.rounds_ = found.encoder, found.manner, list(found.rounds)
-        self.student_, self.pool_labels_ = found.taught.student, found.taught.labels
+        self.student_, self.pool_places_ = found.taught.student, found.taught.labels
         self.pool_probabilities_, self.pool_confidence_ = found.taught.probabilities, found.taught.confidence
-        self.learnt_ = found.taught.learnt
+        self.learnt_, self.verdict_ = found.taught.learnt, verdict_on(found.rounds, found.taught)
+        self.pool_labels_ = self._named_labels()
         self.hashes_ = {
             "pool": fingerprint(pool),
             "schema": self.schema_.digest,
@@ -234,6 +253,15 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         for number, one in enumerate(self.rounds_, start=1):
             self.hashes_[f"queries, round {number}"] = digest(one.queries.vectors)
         return self
+
+    def _named_labels(self) -> NDArray[Any]:
+        if self.settings.records.labels_per_record > 1:
+            return (self.pool_probabilities_ > 0.5).astype(np.int64)
+        named, silent = self.classes_[self.pool_places_], self.pool_places_ == ABSTAIN
+        if silent.any():
+            named = named.astype(object)
+            named[silent] = None
+        return named
 
     def predict(self, X: Samples) -> NDArray[Any]:
         """The student's class for each sample; a 0/1 matrix of classes where a record may have several."""

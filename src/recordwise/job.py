@@ -20,7 +20,7 @@
     classes = ["flu", "cold", "neither"]
     student = "linear"                # or with settings: {name = "mlp", hidden = [64]}
 
-    [records]                         # optional: schema, overlap, expected, labels_per_record
+    [records]                         # optional: schema, overlap, categorical, expected, labels_per_record
     overlap = "abstain"
 
     [account]                         # who pays; without it the run keeps a ledger of its own
@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, PlainValidator, model_validator
 
 from recordwise.account import Account
+from recordwise.data.declared import as_categories
 from recordwise.data.samples import Loaded, Samples
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import located, opened
@@ -125,6 +126,7 @@ class RunFile(Section):
         public = self.public.read("public") if public is None else public
         declared = self.records.schema
         schema = Schema.of_loaded(public) if declared is None else Schema.given(declared)
+        schema = as_categories(schema, public.samples, self.records.categorical)
         return schema, schema.pool(public.samples, "[public] samples")
 
     def settings(self) -> dict[str, Any]:

@@ -50,12 +50,21 @@ class Published:
 
     def predict(self, X: Samples) -> NDArray[Any]:
         """The class of each sample; a 0/1 matrix of classes where a record may have several."""
-        predicted = np.asarray(self.student.predict(self._material(X)))
-        return predicted if predicted.ndim == 2 else self.classes_[predicted]
+        return self._named(self.student.predict(self._material(X)))
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) the probability of each class, in the order of `classes_`."""
         return class_probabilities(self.student, self._material(X), len(self.classes_))
+
+    def answers(self, X: Samples) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """What `predict` and `predict_proba` say, with the samples encoded once."""
+        material = self._material(X)
+        named = self._named(self.student.predict(material))
+        return named, class_probabilities(self.student, material, len(self.classes_))
+
+    def _named(self, predicted: Any) -> NDArray[Any]:
+        found = np.asarray(predicted)
+        return found if found.ndim == 2 else self.classes_[found]
 
     def score(self, X: Samples, y: ArrayLike) -> float:
         """The share of samples whose class, or whole set of classes, is right."""

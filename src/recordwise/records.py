@@ -54,6 +54,7 @@ class Why(IntEnum):
     UNDECLARED = 4
     TOO_MANY = 5
     COPY = 6
+    FAR = 7
 
 
 WORDS = {
@@ -63,6 +64,7 @@ WORDS = {
     Why.UNDECLARED: "with a class that is not declared",
     Why.TOO_MANY: "with more labels than labels_per_record",
     Why.COPY: "that also lie in the pool",
+    Why.FAR: "farther than queries.max_distance from every query",
 }
 Reasons = NDArray[np.int8]  # (n,) of Why. Private.
 
@@ -75,6 +77,7 @@ class RecordSettings(Settings):
       schema: How records are read: a `Schema`, a mapping, or a JSON or TOML file; None is what the pool fixes.
       overlap: What records do that also lie in the pool: "vote" or "abstain". Whether a record abstains depends on that
         record and the public pool alone.
+      categorical: Names of columns that hold codes: each is read as a category, whatever its cells look like.
       expected: A public guess of the number of records; needed under add-remove, where their number is private, for
         num_queries="auto" and for shuffle trust. There so many take part, whatever the number of records.
       labels_per_record: How many classes a record may have at most (r); more than one makes `y` a 0/1 matrix.
@@ -84,6 +87,7 @@ class RecordSettings(Settings):
     by_name: ClassVar[bool] = False
     schema: Schema | Mapping[str, Any] | str | Path | None = None
     overlap: str = COPIES_VOTE
+    categorical: tuple[str, ...] = ()
     expected: int | None = None
     labels_per_record: int = 1
 
@@ -91,6 +95,10 @@ class RecordSettings(Settings):
         if not (self.schema is None or isinstance(self.schema, Schema | Mapping | str | Path)):
             raise InvalidInput(f"records.schema must be a schema, its settings or a file, got {shown(self.schema)}")
         _check_overlap(self.overlap)
+        listed = isinstance(self.categorical, Sequence) and not isinstance(self.categorical, str | bytes)
+        if not listed or not all(isinstance(name, str) for name in self.categorical):
+            raise InvalidInput(f"records.categorical must be a list of columns, got {shown(self.categorical)}")
+        object.__setattr__(self, "categorical", tuple(self.categorical))
         if self.expected is not None:
             whole(**{"records.expected": self.expected})
         whole(**{"records.labels_per_record": self.labels_per_record})
@@ -215,6 +223,16 @@ def check_labels(labels: Any, num_classes: int, labels_per_record: int) -> None:
         )
     if labels_per_record == 1 and len(shape) != 1 and shape[1:] != (1,):
         raise InvalidInput(f"y must have shape (n,), got {shape}; set labels_per_record for several labels")
+
+
+def check_names(labels: Any, names: NDArray[Any]) -> None:
+    """Refuse classes that are text where an array of labels holds numbers: what is learnt would answer with text."""
+    dtype = getattr(labels, "dtype", None)
+    if names.dtype.kind in "US" and isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        raise InvalidInput(
+            f"classes are text, such as {shown(str(names[0]))}, and y holds numbers ({dtype}): declare classes as "
+            "numbers, or pass y as text"
+        )
 
 
 def read_labels(
@@ -346,6 +364,7 @@ def cast(
     silent = (why != Why.VOTES) | (records.labels == NOBODY).all(axis=1)
     labels = records.labels.copy()
     picks[silent], labels[silent] = NOBODY, NOBODY
+    why[~silent & (picks == NOBODY).all(axis=1)] = Why.FAR
     return Votes(ballot, picks, labels), why, copied
 
 
@@ -357,6 +376,8 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
         log.warning(
             "for the holder only: %s of %s records abstain: %s", f"{sum(counts.values()):,}", f"{len(why):,}", parts
         )
+    else:
+        log.info("for the holder only: none of %s records abstains", f"{len(why):,}")
     if copied and overlap == COPIES_VOTE:
         log.warning(
             'for the holder only: %s of %s records also lie in the pool, and vote; overlap="abstain" keeps them out',

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from recordwise.account import Account
 from recordwise.checkpoint import OWN_LEDGER
-from recordwise.data import Samples, Schema, rows
+from recordwise.data import Samples, Schema
 from recordwise.data.samples import Loaded
 from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
-from recordwise.encoders import encode
 from recordwise.errors import InvalidInput, shown
 from recordwise.handover import Labelled, names_of
 from recordwise.job import JobFile
@@ -75,8 +74,8 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
         num_queries = begun  # what was paid for is about so many queries
     distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
-    accuracy = None if test is None else score(distiller, *test)
-    summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
+    asked = {"num_queries": job.method.num_queries}
+    summary = summarize(distiller, pool, name=job.name, test=test, asked=asked)
     write_outcome(job.out, distiller, summary, public)
     return Outcome(job.out, distiller, summary)
 
@@ -135,20 +134,6 @@ def read_test(source: Source, schema: Schema, classes: Sequence[Any], *, several
     return samples, matrix
 
 
-def score(distiller: PrivateDistiller, samples: Samples, labels: NDArray[Any]) -> float:
-    """The share of a test set that the student gets right.
-
-    A sample that the encoder makes no finite vector of counts as wrong: the run is paid for by now, and ends well.
-    """
-    try:
-        return float(distiller.score(samples, labels))
-    except InvalidInput:
-        finite = np.isfinite(encode(distiller.encoder_, samples, manner=distiller.manner_)).all(axis=1)
-        chosen = np.flatnonzero(finite)
-        right = float(distiller.score(rows(samples, chosen), labels[chosen])) if len(chosen) else 0.0
-        return right * len(chosen) / len(labels)
-
-
 def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary, public: Loaded) -> None:
     """Put what a run made into its folder; labels go by the names that the pool's samples have in their file."""
     save(distiller, folder)
@@ -162,5 +147,5 @@ def _pool_labels(distiller: PrivateDistiller) -> list[str]:
     """Each pool sample's label, empty where it has none; several are joined by semicolons."""
     names = distiller.classes_.astype(str)
     if distiller.settings.records.labels_per_record == 1:
-        return [names[label] if label != ABSTAIN else "" for label in distiller.pool_labels_]
+        return [names[label] if label != ABSTAIN else "" for label in distiller.pool_places_]
     return [";".join(names[row > 0.5]) for row in distiller.pool_probabilities_]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from recordwise.account import Account, OpenAccount
 from recordwise.checkpoint import Checkpoint, NoFolder
 from recordwise.data import Samples, Schema, taken
+from recordwise.data.declared import as_categories
 from recordwise.design import Design
 from recordwise.encoders import encoder_from
 from recordwise.encoders.spec import opened
@@ -24,7 +25,15 @@ from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms, TrustSettings
 from recordwise.queries import Queries, QuerySettings, queries_from
-from recordwise.records import Records, RecordSettings, as_labels, check_labels, public_classes, read_labels
+from recordwise.records import (
+    Records,
+    RecordSettings,
+    as_labels,
+    check_labels,
+    check_names,
+    public_classes,
+    read_labels,
+)
 from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.votes import Ballot
@@ -124,6 +133,7 @@ class RunSettings:
         """The schema, which the pool fixes unless one is given, and the pool as it reads it."""
         given, X_public = self.records.schema, taken(X_public, "X_public")
         schema = Schema.of(X_public) if given is None else Schema.given(given)
+        schema = as_categories(schema, X_public, self.records.categorical)
         pool = schema.pool(X_public, "X_public")
         if not len(pool):
             raise InvalidInput("X_public must hold at least one sample, got 0")
@@ -143,6 +153,8 @@ class RunSettings:
         held = as_labels(y, len(X))
         classes, most = self.public_classes(held), self.records.labels_per_record
         check_labels(held, len(classes), most)
+        if most == 1:
+            check_names(y, classes)
         labels, unlabelled = read_labels(held, classes, most)
         records = Records(X, labels, unlabelled, pool=pool, overlap=self.records.overlap)
         design = self.design(pool, schema, classes, num_records=len(records))

@@ -160,7 +160,7 @@ def _run(
         "encoder": fingerprint(watched.encoder_),
         "classes": fingerprint(watched.classes_),
         "guarantee": str(watched.guarantee_),
-        "labels of the pool": digest(watched.pool_labels_),
+        "labels of the pool": digest(watched.pool_places_),
         "soft labels of the pool": digest(watched.pool_probabilities_),
         "student's answers": fingerprint(watched.predict(X_public)),
     }

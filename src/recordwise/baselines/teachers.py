@@ -30,7 +30,7 @@ class Pate(Labeller):
         protects="one record, and in fact all that one teacher was taught",
         public="an unlabelled pool",
         rounds="one",
-        data_dependent="PATE's own figures are; both are given",
+        data_dependent="the published figures are; GNMAX can give its own beside the worst case",
         elsewhere=(
             "distributed: yes, by secure sums of the teachers' votes, one teacher per silo; shuffle and local: "
             "nothing, for a device with one record is no teacher"

@@ -64,15 +64,16 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's report page again from its summary."""
+    """Write a run's report page again from its summary, and print the same figures."""
     from recordwise.report import Summary, write_report
 
-    page = out or folder / "report.html"
-    write_report(Summary.read(folder / "summary.json"), page)
+    page, summary = out or folder / "report.html", Summary.read(folder / "summary.json")
+    write_report(summary, page)
     if as_json:
-        print_json({"report": str(page)})
+        print_json(summary.as_dict())
         return
-    typer.echo(str(page))
+    typer.echo(summary.as_text())
+    typer.echo(f"report: {page}")
 
 
 def demo(

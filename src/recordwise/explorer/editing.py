@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from recordwise.durable import write_once
 from recordwise.errors import InvalidInput, first_line
-from recordwise.formats import toml_file
+from recordwise.formats import text_of, toml_from
 from recordwise.job import JobFile
 from recordwise.job_draft import toml_value
 from recordwise.privacy.guarantee import Trust
@@ -29,7 +28,7 @@ def edited(text: str, chosen: Chosen) -> str:
     Guarantees:
       - what comes back means what the text meant, with these values; where that cannot be, it is refused.
     """
-    wanted = copy.deepcopy(tomllib.loads(text))
+    wanted = copy.deepcopy(toml_from(text, "the job file"))
     lines = text.splitlines(keepends=True)
     for (section, key), value in chosen.items():
         within = wanted
@@ -41,8 +40,8 @@ def edited(text: str, chosen: Chosen) -> str:
         _set(lines, section, key, _spelled(value))
     made = "".join(lines)
     try:
-        same = tomllib.loads(made) == wanted
-    except tomllib.TOMLDecodeError:
+        same = toml_from(made) == wanted
+    except InvalidInput:
         same = False
     if not same:
         said = ", ".join(f"{section}.{key} = {_spelled(value)}" for (section, key), value in chosen.items())
@@ -52,10 +51,9 @@ def edited(text: str, chosen: Chosen) -> str:
 
 def write_beside(job: Path, chosen: Chosen) -> Path:
     """Write the job with the chosen values into a new file beside it: job-explored.toml, or the next free name."""
-    toml_file(job)  # small enough to read, and TOML
-    text = edited(job.read_bytes().decode(), chosen)  # with its line endings
+    text = edited(text_of(job), chosen)  # with its line endings
     try:
-        JobFile.model_validate(tomllib.loads(text))
+        JobFile.model_validate(toml_from(text))
     except ValueError as fault:
         raise InvalidInput(f"{job.name} is no job file any more: {first_line(fault)}") from fault
     mode = job.stat().st_mode & 0o777  # a job file may name a password

@@ -14,7 +14,7 @@ from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.explorer.editing import Chosen, trusting, write_beside
 from recordwise.explorer.grid import FEWEST_PARTIES, At, Grid
 from recordwise.explorer.map import Map, map_of
-from recordwise.formats import toml_file
+from recordwise.formats import text_of, toml_from
 from recordwise.job import JobFile, read_job
 from recordwise.planner import Expected
 from recordwise.planner.planning import basis
@@ -126,8 +126,8 @@ class Exploration:
         return write_beside(self.path, chosen)
 
     def _trusting(self, name: str) -> Chosen:
-        content = toml_file(self.path)
-        chosen = dict(trusting(content, self.path.read_bytes().decode(), name, FEWEST_PARTIES))
+        text = text_of(self.path)
+        chosen = dict(trusting(toml_from(text, str(self.path)), text, name, FEWEST_PARTIES))
         if self.job.privacy.mechanism != "auto":  # it belongs to the trust it was named for
             chosen["privacy", "mechanism"] = "auto"
         return chosen

@@ -11,8 +11,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from recordwise.formats import text_of
 
 HANDED_ON = 330_000  # characters of samples in a page that travels; the other samples are dots without a picture
 
@@ -64,4 +66,4 @@ def _hash(text: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("recordwise.explorer").joinpath("assets", name).read_text(encoding="utf-8")
+    return text_of(Path(__file__).parent / "assets" / name)

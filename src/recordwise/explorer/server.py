@@ -10,7 +10,6 @@ Guarantees:
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import secrets
 import sys
@@ -24,6 +23,7 @@ from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.explorer.exploration import Exploration
 from recordwise.explorer.grid import At
 from recordwise.explorer.page import as_data, policy, render
+from recordwise.formats import json_from
 
 log = logging.getLogger("recordwise.explorer")
 
@@ -126,10 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if self.headers.get_content_type() != "application/json" or not size.isdecimal() or int(size) > MOST_BYTES:
             raise InvalidInput("what is chosen comes as a little JSON")
-        try:
-            sent = json.loads(self.rfile.read(int(size)))
-        except ValueError as fault:
-            raise InvalidInput("what is chosen is not JSON") from fault
+        sent = json_from(self.rfile.read(int(size)), "what is chosen", most=MOST_BYTES)
         at = sent.get("at") if isinstance(sent, dict) else None
         place = self.server.exploration.write(self._places(at if isinstance(at, list) else []))
         return {"file": place.name, "folder": str(place.parent)}

@@ -21,7 +21,7 @@ from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
-from recordwise.run import read_test, score, write_outcome
+from recordwise.run import read_test, write_outcome
 
 COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
 
@@ -81,8 +81,7 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
         progress=progress,
         on_fault=lambda fault: log.warning("left out: %s", fault),
     )
-    accuracy = None if test is None else score(distiller, *test)
-    summary = summarize(distiller, pool, name=written.name, test_accuracy=accuracy)
+    summary = summarize(distiller, pool, name=written.name, test=test)
     assert written.out is not None  # a coordinator's file has a default
     write_outcome(written.out, distiller, summary, public)
     return summary

@@ -8,7 +8,7 @@ later (`data.schema`).
 """
 
 from recordwise.formats.arrays import Archive, array_file, array_from
-from recordwise.formats.documents import json_file, json_from, toml_file
+from recordwise.formats.documents import json_file, json_from, toml_file, toml_from
 from recordwise.formats.files import content_of, ending, lines_of, opened, text_of, understood, unpacked
 from recordwise.formats.layouts import Layout, guessed, text_lines
 from recordwise.formats.pictures import picture_file, picture_from, picture_size
@@ -38,6 +38,7 @@ __all__ = [
     "text_lines",
     "text_of",
     "toml_file",
+    "toml_from",
     "understood",
     "unpacked",
 ]

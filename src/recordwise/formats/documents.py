@@ -42,17 +42,21 @@ def json_file(path: str | Path, *, most: int = MOST_JSON) -> Any:
     return json_from(content_of(path, most=most).removeprefix(b"\xef\xbb\xbf"), str(path), most=most)
 
 
-def toml_file(path: str | Path) -> dict[str, Any]:
-    """What a TOML file says: tables lie at most a hundred deep in each other, and whole numbers have 64 bits."""
-    text = text_of(path, most=MOST_TOML)
+def toml_from(text: str, what: str = "TOML") -> dict[str, Any]:
+    """What TOML says: tables lie at most a hundred deep in each other, and whole numbers have 64 bits."""
     if LONG_KEY.search(text):  # the parser's work grows with the square of a key's length
-        raise InvalidInput(f"{path} must have keys of at most {MOST_DEPTH} parts, one has more")
+        raise InvalidInput(f"{what} must have keys of at most {MOST_DEPTH} parts, one has more")
     try:
         value = tomllib.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise InvalidInput(f"{path} is not TOML: {first_line(fault)}") from fault
-    _check_values(value, str(path))
+        raise InvalidInput(f"{what} is not TOML: {first_line(fault)}") from fault
+    _check_values(value, what)
     return value
+
+
+def toml_file(path: str | Path) -> dict[str, Any]:
+    """What a TOML file says."""
+    return toml_from(text_of(path, most=MOST_TOML), str(path))
 
 
 def _depth(content: bytes) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from recordwise.privacy.guarantee import surest
 from recordwise.report import Summary
 
 USE = """import csv
@@ -42,12 +40,13 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
         "",
         summary.statement,
         "",
-        in_plain_words(summary.guarantee),
+        summary.odds,
         "",
         "## How right it is",
         "",
         accuracy(summary),
-        *(["", summary.verdict] if summary.verdict else []),
+        "",
+        summary.verdict["text"],
         "",
         "## What is public",
         "",
@@ -78,17 +77,13 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def in_plain_words(guarantee: Any) -> str:
-    """What epsilon means to somebody who never heard of it."""
-    sure = 100 * surest(float(guarantee["epsilon"]))
-    return (
-        f"In plain words: somebody who knows everything but one record, and holds two versions of that record to be "
-        f"equally likely, is at most {sure:.1f} % sure of the right one after seeing all of this."
-        + (f" With a chance of at most {float(guarantee['delta']):g} that fails." if float(guarantee["delta"]) else "")
-    )
-
-
 def accuracy(summary: Summary) -> str:
-    if summary.test_accuracy is None:
+    scores = summary.scores
+    if summary.test_accuracy is None or scores is None:
         return "It was not scored: the run had no test samples."
-    return f"{100 * summary.test_accuracy:.1f} % of the test samples, which were public or at least not protected here."
+    low, high = scores["interval"]
+    return (
+        f"{100 * summary.test_accuracy:.1f} % of {scores['samples']:,} test samples, which were public or at least not "
+        f"protected here (95 % interval {100 * low:.1f} to {100 * high:.1f} %); naming the commonest class everywhere "
+        f"gets {100 * scores['majority']:.1f} %."
+    )

@@ -16,6 +16,7 @@ from recordwise.errors import InvalidInput, positive, shown, whole
 
 # What a number may be before anything is computed from it: a float holds it, and its digits fit a page.
 LARGEST, MOST_BITS, MOST_SPELLED = int(sys.float_info.max), 1 << 16, 40_000
+MOST_ODDS = 13.0  # an epsilon from which on odds are no longer worth their digits
 HUGE = re.compile(r"[eE][+-]?[\d_]{4}")  # an exponent beyond any use, in any digits that Python reads
 
 
@@ -104,6 +105,11 @@ def rounded_up(value: Fraction) -> str:
 def rounded_down(value: Fraction) -> str:
     """Four digits, never more than the value: what is left."""
     return _four_digits(value, decimal.ROUND_FLOOR)
+
+
+def percent_up(share: float) -> str:
+    """Percent with one digit, never less than the share: how sure somebody may be."""
+    return f"{min(100.0, math.ceil(1000 * share) / 10):.1f}"
 
 
 def _four_digits(value: Fraction, rounding: str) -> str:
@@ -209,6 +215,24 @@ class Guarantee:
             keeper += f"; at least {parties} assumed to add noise honestly and to keep it secret{self._insiders()}"
         kind = "Pure" if self.is_pure else "Approximate"
         return f"{kind} differential privacy, {self.trust} trust: {change} {effect} ({keeper})."
+
+    def as_odds(self) -> str:
+        """What epsilon lets an attacker gain, for somebody who never heard of it."""
+        if not self.private:
+            return "Nothing limits what somebody who knows the seed can find out."
+        epsilon = float(self.epsilon)
+        change = {
+            (Unit.RECORD, Neighbours.REPLACE): "two versions of one record",
+            (Unit.RECORD, Neighbours.ADD_REMOVE): "that one record took part and that it did not",
+            (Unit.CLIENT, Neighbours.REPLACE): "two versions of all that one client holds",
+            (Unit.CLIENT, Neighbours.ADD_REMOVE): "that one client took part and that it did not",
+        }[self.unit, self.neighbours]
+        odds = f"{rounded_up(exact(math.exp(epsilon)))} to 1" if epsilon < MOST_ODDS else "more than a million to 1"
+        apart = "" if self.is_pure else f", apart from a probability of {rounded_up(self.delta)}"
+        return (
+            f"As odds: somebody who holds {change} to be equally likely (1 to 1), and knows all else, can come to odds "
+            f"of at most {odds} from everything released, which is {percent_up(surest(epsilon))} % sure{apart}."
+        )
 
     def _insiders(self) -> str:
         """What the sentence says about a sender who reads the release."""

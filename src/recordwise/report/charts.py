@@ -8,12 +8,19 @@ from html import escape
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 560, 300, 64, 44, 16, 16
 KEYS_INSIDE, KEYS_WIDTH = 3, 140  # more names than this stand beside the curves, not on them
+LETTER_WIDTH = 6.5
 TICK_WIDTH = 42  # ticks nearer than this would be written over each other
 
 
+# Blues, ochres, violets: no red and no green, which would read as bad and good. Then the same, lighter and darker.
+HUES, LIGHTNESS = (222, 38, 286, 194, 322, 52, 250, 306), (50, 68, 36)
+
+
 def colour(index: int) -> str:
-    """A hue per class; neighbours in number lie far apart in hue. Unlabelled is grey."""
-    return "#8a949e" if index < 0 else f"hsl({(index * 137.5) % 360:.0f} 62% 48%)"
+    """A colour per class; neighbours in number lie far apart. Unlabelled is grey."""
+    if index < 0:
+        return "#8a949e"
+    return f"hsl({HUES[index % len(HUES)]} 52% {LIGHTNESS[index // len(HUES) % len(LIGHTNESS)]}%)"
 
 
 def curves(
@@ -90,9 +97,10 @@ def heatmap(cells: Sequence[Sequence[float]], *, rows: Sequence[str], columns: S
     height_each = max(2.0, min(18.0, 420 / max(1, len(cells))))
     each = (width - left - 8) / max(1, len(columns))
     largest = max((value for row in cells for value in row), default=1.0) or 1.0
+    letters = int(each / LETTER_WIDTH)  # names that do not fit are in the cells' titles
     parts = [
-        f'<text class="tick" x="{left + (j + 0.5) * each:.1f}" y="14" text-anchor="middle">{escape(name[:12])}</text>'
-        for j, name in enumerate(columns)
+        f'<text class="tick" x="{left + (j + 0.5) * each:.1f}" y="14" text-anchor="middle">{escape(name)}</text>'
+        for j, name in enumerate([name[:letters] for name in columns] if letters > 1 else [])
     ]
     for i, row in enumerate(cells):
         for j, value in enumerate(row):

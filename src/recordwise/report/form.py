@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from recordwise.errors import InvalidInput, shown
 from recordwise.privacy.guarantee import Neighbours, Unit
+from recordwise.report.settled import SCOPES
+from recordwise.verdict import Level
 
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
 Positive = Annotated[float, Field(gt=0, le=1e300)]
@@ -64,7 +66,11 @@ class _PictureCard(_Card):
 
 
 class _TextCard(_Card):
-    samples: list[str]
+    samples: Annotated[list[str], Field(min_length=1)]
+
+
+class _TableCard(_Card):
+    samples: list[Annotated[list[str], Field(min_length=3, max_length=3)]]
 
 
 class _Pictures(_Part):
@@ -77,6 +83,37 @@ class _Texts(_Part):
     kind: Literal["text", "none"]
     cards: list[_TextCard]
     left_out: Count
+
+
+class _Tables(_Part):
+    kind: Literal["table"]
+    cards: list[_TableCard]
+    left_out: Count
+
+
+class _Verdict(_Part):
+    level: Literal[tuple(map(str, Level))]  # type: ignore[valid-type]
+    headline: str
+    advice: str
+    text: str
+    expected: Annotated[list[Share], Field(min_length=2, max_length=2)] | None
+    commonest: Share | None
+
+
+class _ClassScore(_Part):
+    name: str
+    samples: Count
+    found: Share | None
+    right: Share | None
+
+
+class _Scores(_Part):
+    samples: Count
+    interval: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    majority: Share
+    balanced: Share | None
+    auc: Share | None
+    classes: list[_ClassScore]
 
 
 class _Entry(_Part):
@@ -139,21 +176,25 @@ class _Reading(_Part):
 class _Summary(_Part):
     name: str
     statement: str
+    odds: str
     private: bool
     guarantee: _Guarantee
     settings: Words
+    settled: dict[str, str]
     classes: Annotated[list[str], Field(min_length=1)]
     classes_declared: bool
     simulated: bool
     pool_size: Count
     abstained: Count
     test_accuracy: Share | None
+    scores: _Scores | None
     rounds: Annotated[list[_Round], Field(min_length=1)]
-    gallery: Annotated[_Pictures | _Texts, Field(discriminator="kind")]
+    gallery: Annotated[_Pictures | _Texts | _Tables, Field(discriminator="kind")]
+    account: Literal[tuple(SCOPES)]  # type: ignore[valid-type]
     ledger: _Ledger | None
     hashes: dict[str, str]
     reading: _Reading
-    verdict: str
+    verdict: _Verdict
     encoding: str
     versions: dict[str, str]
     created: str
@@ -165,6 +206,8 @@ class _Summary(_Part):
         widths = {len(row) for one in self.rounds for row in one.tally or []}
         if max(labels) >= len(self.classes) or not widths <= {len(self.classes)}:
             raise ValueError("labels and tallies must be about the classes")
+        if (self.test_accuracy is None) != (self.scores is None):
+            raise ValueError("scores must come with test_accuracy")
         if "recordwise" not in self.versions:
             raise ValueError("versions must name recordwise")
         return self

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data import Kind, Samples, kind_of, rows
+from recordwise.data import Kind, Samples, Schema, kind_of, rows
 from recordwise.labels import Labels
 from recordwise.queries import Queries
+from recordwise.report.typical import columns_of, typical
 
 QUERIES, SAMPLES, SIDE, LETTERS = 60, 8, 48, 160  # what fits a page
 
@@ -22,7 +23,8 @@ class Gallery:
     """Cards, largest queries first.
 
     Attributes:
-      kind: "images" (samples are PNG data URIs), "text" (samples are strings) or "none".
+      kind: "images" (samples are PNG data URIs), "text" (samples are strings), "table" (samples are what is typical of
+        the query: column, value here, value in the pool) or "none".
       cards: Per query: its number, label, confidence, pool samples owned, and samples to show.
     """
 
@@ -31,10 +33,12 @@ class Gallery:
     left_out: int
 
 
-def gallery_of(pool: Samples, queries: Queries, labels: Labels) -> Gallery:
-    """Up to QUERIES queries, spread over the classes, with up to SAMPLES pool samples each."""
-    kind = kind_of(pool)
-    if kind not in (Kind.IMAGES, Kind.TEXT):
+def gallery_of(pool: Samples, schema: Schema, queries: Queries, labels: Labels) -> Gallery:
+    """Up to QUERIES queries, spread over the classes, each with up to SAMPLES pool samples or what is typical of it."""
+    pool = schema.pool(pool) if hasattr(pool, "iloc") else pool
+    kind = kind_of(pool)  # samples may be shown in another form than they were learnt from, such as vectors as images
+    columns = [] if kind in (Kind.IMAGES, Kind.TEXT) else columns_of(schema, pool)
+    if kind not in (Kind.IMAGES, Kind.TEXT) and not columns:
         return Gallery(kind="none", cards=[], left_out=0)
     by_size = np.argsort(-queries.sizes, kind="stable")
     by_size = by_size[queries.sizes[by_size] > 0]
@@ -48,17 +52,21 @@ def gallery_of(pool: Samples, queries: Queries, labels: Labels) -> Gallery:
     cards = []
     for query in chosen:
         members = np.flatnonzero(queries.owner == query)
-        some = rows(pool, members[np.linspace(0, len(members) - 1, min(SAMPLES, len(members))).astype(np.int64)])
+        some = members[np.linspace(0, len(members) - 1, min(SAMPLES, len(members))).astype(np.int64)]
         cards.append(
             {
                 "query": int(query),
                 "label": int(labels.hard[query]),
                 "confidence": float(labels.confidence[query]),
                 "size": int(queries.sizes[query]),
-                "samples": [picture(image) for image in some] if kind is Kind.IMAGES else [snippet(t) for t in some],
+                "samples": typical(columns, members) if columns else _shown(rows(pool, some), kind),
             }
         )
-    return Gallery(kind=str(kind), cards=cards, left_out=len(by_size) - len(chosen))
+    return Gallery(kind="table" if columns else str(kind), cards=cards, left_out=len(by_size) - len(chosen))
+
+
+def _shown(samples: Samples, kind: Kind) -> list[str]:
+    return [picture(one) for one in samples] if kind is Kind.IMAGES else [snippet(one) for one in samples]
 
 
 def picture(image: NDArray[Any]) -> str:

@@ -8,11 +8,22 @@ from typing import Any
 import numpy as np
 
 from recordwise.durable import write_whole
-from recordwise.privacy.guarantee import Neighbours, Unit, exact, rounded_down, rounded_up
+from recordwise.privacy.guarantee import Neighbours, Unit, exact, percent_up, rounded_down, rounded_up, surest
 from recordwise.report import charts
+from recordwise.report.settled import SCOPES
 from recordwise.report.summary import Summary
+from recordwise.verdict import Level, in_percent
 
 HEATMAP_ROWS = 120
+CLASS_ROWS = 20  # classes of a table that are not folded away
+LEGEND = 12  # classes whose colours are worth a legend
+CARDS = {
+    "images": "A card is a query, with some of the public pool samples it stands for.",
+    "text": "A card is a query, with some of the public pool samples it stands for.",
+    "table": "A card is a query. Its table shows the columns in which the public pool samples it stands for differ "
+    "most from the whole pool: their mean, or the share of one value.",
+    "none": "",
+}
 
 
 def write_report(summary: Summary, path: Path) -> None:
@@ -24,7 +35,15 @@ def write_report(summary: Summary, path: Path) -> None:
 def render(summary: Summary) -> str:
     """The page as HTML: no script, no outside font, no request to anywhere."""
     page: str = template("page.html.j2").render(
-        run=summary, pictures=_pictures(summary), facts=_facts(summary), hidden=_hidden(summary)
+        run=summary,
+        step=list(Level).index(Level(summary.verdict["level"])),
+        pictures=_pictures(summary),
+        facts=_facts(summary),
+        hidden=_hidden(summary),
+        contents=_contents(summary),
+        scope=SCOPES[summary.account],
+        about_cards=CARDS[summary.gallery.kind],
+        rows=CLASS_ROWS,
     )
     return page
 
@@ -56,23 +75,43 @@ def _hidden(summary: Summary) -> str:
     return f"Whether {who} took part, and what it holds"
 
 
+def _contents(summary: Summary) -> list[tuple[str, str]]:
+    """(anchor, title) of the sections that the page has."""
+    return [
+        ("protected", "What is protected, and what is not"),
+        ("outcome", "What came of it"),
+        *([("queries", "The queries and their labels")] if summary.gallery.cards else []),
+        ("ledger", "The account"),
+        ("made", "How it was made"),
+    ]
+
+
 def _facts(summary: Summary) -> list[tuple[str, str, str]]:
     """(value, unit, meaning) of the figures at the top."""
-    first, promise = summary.rounds[0], summary.guarantee
+    promise, asked = summary.guarantee, sum(one["queries"] for one in summary.rounds)
     epsilon, delta = (rounded_up(exact(promise[name])) for name in ("epsilon", "delta"))
     cost = f"privacy cost of the whole run, for any one {promise['unit']}"
-    facts = [
-        (epsilon, "ε", cost if summary.private else "asked for, but nothing is protected: the noise was seeded"),
-        (delta, "δ", "pure" if delta == "0" else "probability outside the bound"),
-        (f"{summary.pool_size - summary.abstained:,}", f"of {summary.pool_size:,}", "pool samples labelled"),
-        (f"{100 * float(np.mean(first['confidence'])):.0f}", "%", "mean confidence of a query's label"),
-    ]
-    if summary.test_accuracy is not None:
-        facts.append((f"{100 * summary.test_accuracy:.1f}", "%", "of the test set right: the student"))
+    facts = [(epsilon, "ε", cost if summary.private else "asked for, but nothing is protected: the noise was seeded")]
+    if delta != "0":
+        facts.append((delta, "δ", "probability outside the bound"))
+    if summary.private:
+        sure = percent_up(surest(float(promise["epsilon"])))
+        facts.append((sure, "%", f"sure at most, about any one {promise['unit']}, from an even guess"))
+    chosen = "queries asked, as the planner chose" if summary.settings.get("num_queries") == "auto" else "queries asked"
+    facts.append((f"{asked:,}", "", chosen))
+    facts.append((f"{summary.pool_size - summary.abstained:,}", f"of {summary.pool_size:,}", "pool samples labelled"))
+    expected, commonest = summary.verdict["expected"], summary.verdict["commonest"]
+    if expected is not None:
+        beside = "" if commonest is None else f"; {100 * commonest:.0f} % by the commonest class"
+        share = in_percent(*expected).removesuffix(" %")
+        facts.append((share, "%", f"of the labels expected to be right{beside}"))
+    if summary.test_accuracy is not None and summary.scores is not None:
+        beside = f"; {100 * summary.scores['majority']:.1f} % by the commonest class"
+        facts.append((f"{100 * summary.test_accuracy:.1f}", "%", f"of the test set right: the student{beside}"))
     return facts
 
 
-def _pictures(summary: Summary) -> list[dict[str, str]]:
+def _pictures(summary: Summary) -> list[dict[str, Any]]:
     pictures = []
     if summary.comparison:
         series: dict[str, list[tuple[float, float, float]]] = {}
@@ -83,6 +122,7 @@ def _pictures(summary: Summary) -> list[dict[str, str]]:
                 "title": "Accuracy and privacy",
                 "svg": charts.curves(series, x_label="epsilon", y_label="test accuracy"),
                 "note": "A point is the mean over several students; the band is one standard deviation each way.",
+                "legend": False,
             }
         )
     first = summary.rounds[0]
@@ -93,7 +133,7 @@ def _pictures(summary: Summary) -> list[dict[str, str]]:
     return pictures
 
 
-def _gap_picture(summary: Summary, one: Any) -> dict[str, str]:
+def _gap_picture(summary: Summary, one: Any) -> dict[str, Any]:
     noise = one["noise_std"]
     unit = noise or 1.0  # at a huge epsilon the noise is too small for a float
     points = [
@@ -119,10 +159,11 @@ def _gap_picture(summary: Summary, one: Any) -> dict[str, str]:
         ),
         "note": f"A dot is a query, its area the pool samples it stands for. One standard deviation of the noise is "
         f"{noise:.1f} votes; left of the dashed line a gap alone decides little.",
+        "legend": len(summary.classes) <= LEGEND,
     }
 
 
-def _tally_picture(summary: Summary, one: Any) -> dict[str, str]:
+def _tally_picture(summary: Summary, one: Any) -> dict[str, Any]:
     order = np.lexsort((-np.array(one["sizes"]), np.array(one["labels"])))
     left_out = max(0, len(order) - HEATMAP_ROWS)
     order = order[np.linspace(0, len(order) - 1, min(HEATMAP_ROWS, len(order))).astype(int)]
@@ -137,10 +178,11 @@ def _tally_picture(summary: Summary, one: Any) -> dict[str, str]:
         "note": "Rows are queries, ordered by the label they were given; columns are classes. "
         + _all_of_it(summary)
         + (f" {left_out} rows are left out." if left_out else ""),
+        "legend": False,
     }
 
 
-def _confidence_picture(one: Any) -> dict[str, str]:
+def _confidence_picture(one: Any) -> dict[str, Any]:
     edges = np.linspace(0, 1, 11)
     shares, _ = np.histogram(one["confidence"], bins=edges, weights=np.array(one["sizes"], dtype=float))
     return {
@@ -152,6 +194,7 @@ def _confidence_picture(one: Any) -> dict[str, str]:
             y_label="share of the pool",
         ),
         "note": "Computed from the known law of the noise, not from the records: it costs nothing.",
+        "legend": False,
     }
 
 

@@ -1,0 +1,69 @@
+"""What a run came to where its settings left a choice: which encoder, how many queries, which mechanism."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from recordwise.account import Account
+from recordwise.checkpoint import OWN_LEDGER
+from recordwise.distiller import PrivateDistiller
+from recordwise.students import reads_counts, student_from
+from recordwise.students.counts import TableStudent
+
+LETTERS = 300
+ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
+SHARED, OWN, NONE = "shared", "own", "none"  # whose account a run was paid from
+OTHERS = "Other releases about the same records are not in it."
+SCOPES = {
+    SHARED: f"The account is the ledger that the owner named: what was charged to it. {OTHERS}",
+    OWN: f"The account is this run's own, for no ledger was named. {OTHERS}",
+    NONE: f"The account is this run's own, and it is not kept, for no ledger was named. {OTHERS}",
+}
+
+
+def settled(distiller: PrivateDistiller) -> dict[str, str]:
+    """The choices by the names of their settings, in words."""
+    first = distiller.rounds_[0]
+    return {
+        "encoder": f"{encoder_in_words(distiller.encoder_)}, {first.queries.vectors.shape[1]} numbers a sample",
+        "num_queries": ", then ".join(f"{len(one.queries.vectors):,}" for one in distiller.rounds_),
+        "mechanism": distiller.mechanism_,
+        "decoder": first.labels.decoder,
+        "student": _student(distiller),
+    }
+
+
+def scope_of(account: Account) -> str:
+    """Whose account it is: one that the owner named, this run's own, or none at all."""
+    if account.ledger is None:
+        return NONE
+    own = account.run_dir is not None and str(account.ledger) == str(Path(account.run_dir) / OWN_LEDGER)
+    return OWN if own else SHARED
+
+
+def encoder_in_words(encoder: Any) -> str:
+    """Its steps as they print, without where anything lies."""
+    steps = [step for _, step in encoder.steps] if isinstance(encoder, Pipeline) else [encoder]
+    return ", then ".join(_printed(step) for step in steps)
+
+
+def _student(distiller: PrivateDistiller) -> str:
+    asked = student_from(distiller.settings.student.model, seed=0)
+    learnt, taught = distiller.learnt_, _printed(distiller.student_)
+    if learnt is None:
+        why = ", for the release has no counts" if reads_counts(asked) else ""
+        return f"{taught}, taught the decoded labels{why}"
+    source = "the decoder's labels" if learnt.penalty is None else "the decoder's labels and the released counts"
+    if isinstance(distiller.student_, TableStudent):
+        return f"{'linear with a small network' if distiller.student_.network else 'linear'}, from {source}"
+    return f"{taught}, taught what a linear student read off {source}"
+
+
+def _printed(part: Any) -> str:
+    """How it prints; the name of its class where that tells an address in memory, or too much."""
+    text = " ".join(repr(part).split())
+    return type(part).__name__ if ADDRESS.search(text) or len(text) > LETTERS else text

@@ -1,0 +1,145 @@
+"""What a release says about its own labels, in one line: whether they can be relied on, and if not, why.
+
+Nothing here looks at a record or at a test set. It is post-processing of what was released, so it may be published with
+it, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from recordwise.labels.shares import contrast, turnout
+from recordwise.pipeline import Round, Taught
+from recordwise.protocols.release import Tally
+
+WEAK, CLEAR = 0.25, 0.7  # of what labels can say beyond the commonest class
+SURE = 0.8  # of the queries' labels: from here on more votes would not change many
+
+
+class Level(StrEnum):
+    """How much labels say, from nothing on."""
+
+    NOTHING = "nothing"
+    WEAK = "weak"
+    FAIR = "fair"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How far a run's labels can be relied on, as far as its release shows.
+
+    Attributes:
+      headline: The level and its reason.
+      advice: What to do about it; empty where there is nothing to do.
+      expected: Between which shares the pool's labels are expected to be right: how many records of a query carry its
+        label, by the decoder, which a student can exceed; and how sure the student itself is, which is often too sure.
+        None where labels say nothing.
+      commonest: What naming the commonest class everywhere would get right; None where samples have several labels.
+    """
+
+    level: Level
+    headline: str
+    advice: str
+    expected: tuple[float, float] | None
+    commonest: float | None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (f"{self.headline}.", self.figures, self.advice) if part)
+
+    @property
+    def figures(self) -> str:
+        if self.expected is None:
+            return ""
+        share = in_percent(*self.expected)
+        if self.commonest is None:
+            return f"By the release alone, {share} of the queries' sets of labels are expected to be right."
+        return (
+            f"By the release alone, {share} of the pool's labels are expected to be right; naming the commonest class "
+            f"everywhere would get {in_percent(self.commonest, self.commonest)}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        expected = None if self.expected is None else list(self.expected)
+        return {**asdict(self), "level": str(self.level), "expected": expected, "text": str(self)}
+
+
+def in_percent(low: float, high: float) -> str:
+    """A range of shares in words, cut where more digits would say more than is known."""
+    least, most = (min(99, round(100 * share)) for share in (low, high))
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
+    """The verdict on a run's labels, from its releases and what was made of them."""
+    first = rounds[0]
+    sizes = first.queries.sizes + 1e-9  # a query may have none
+    sure = float(np.average(first.labels.confidence, weights=sizes))
+    if first.release.ballot.labels_per_record > 1:
+        return _judged((sure, sure), None, sure, counts=True)
+    probabilities = taught.probabilities[taught.labels >= 0]
+    if not len(probabilities):
+        return _nothing("No label is as sure as decoder.min_confidence asks", "Ask for less, or spend more.")
+    if probabilities.shape[1] == 1:
+        return _nothing("Labels say nothing: there is one class", "")
+    if not _tells_apart(rounds, taught):
+        return _nothing(
+            "Labels may be noise: within the noise, the released counts of all queries look alike",
+            "The student knows little more than how common each class is. Spend more, ask fewer queries, gather more "
+            "records, or use an encoder that tells the classes apart.",
+        )
+    carried = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
+    taken = float(probabilities.max(axis=1).mean())
+    return _judged(
+        (min(carried, taken), max(carried, taken)),
+        float(probabilities.mean(axis=0).max()),
+        sure,
+        counts=any(isinstance(one.release, Tally) for one in rounds),
+    )
+
+
+def _judged(expected: tuple[float, float], commonest: float | None, sure: float, *, counts: bool) -> Verdict:
+    base = commonest or 0.0
+    # Where both ends were compared with true labels, these lay about two thirds of the way up, or above.
+    gain = ((expected[0] + 2 * expected[1]) / 3 - base) / max(1 - base, 1e-9)
+    # Where the queries' own labels are sure and samples' are not, classes share queries: less noise would not help.
+    overlap = sure >= SURE and commonest is not None
+    if gain >= CLEAR:
+        return Verdict(
+            level=Level.CLEAR,
+            headline="Labels are clear: the classes lie apart, well above the noise",
+            advice="",
+            expected=expected,
+            commonest=commonest,
+        )
+    if not counts:
+        advice = "A mechanism that releases counts would show more."
+        why = "the release holds no counts, which would show how far the classes lie apart"
+    elif overlap:
+        advice = "More budget alone may change little: use an encoder, or columns, that tell the classes apart."
+        apart = "hardly lie apart" if gain < WEAK else "overlap"
+        why = f"the classes {apart} in these vectors"
+    else:
+        advice = "Spend more, ask fewer queries or gather more records."
+        why = "the noise is about as large as the votes" if gain < WEAK else "the noise hides some of the votes"
+    level = Level.WEAK if gain < WEAK else Level.FAIR
+    return Verdict(
+        level=level, headline=f"Labels are {level}: {why}", advice=advice, expected=expected, commonest=commonest
+    )
+
+
+def _nothing(headline: str, advice: str) -> Verdict:
+    return Verdict(level=Level.NOTHING, headline=headline, advice=advice, expected=None, commonest=None)
+
+
+def _tells_apart(rounds: Sequence[Round], taught: Taught) -> bool:
+    """Whether any release shows that its queries differ; one without counts shows nothing against it."""
+    if taught.learnt is not None:
+        return any(one.separates for one in taught.learnt.contrast)
+    tallies = [(one.release, one.queries.sizes) for one in rounds if isinstance(one.release, Tally)]
+    return not tallies or any(contrast(tally, turnout(tally, sizes).rates).separates for tally, sizes in tallies)

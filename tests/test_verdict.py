@@ -1,0 +1,85 @@
+"""What a release says about its own labels is what the labels turn out to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordwise.distiller import PrivateDistiller
+from recordwise.privacy.noise import SeededNoise
+from recordwise.randomness import seeded
+from recordwise.verdict import Level, in_percent
+
+RECORDS, POOL = slice(0, 2000), slice(2000, 2600)
+
+
+def fitted(apart: float, epsilon: float, *, rare: float = 0.5, **settings: Any) -> tuple[PrivateDistiller, np.ndarray]:
+    """Two classes whose means lie `apart`, and the pool's true labels. Noise is replayable: verdicts are about it."""
+    rng = seeded(0, "verdict")
+    y = (rng.random(2600) < rare).astype(int)
+    X = rng.normal(size=(2600, 4))
+    X[:, 0] += apart * y
+    one = PrivateDistiller(epsilon, **({"num_queries": 12, "classes": [0, 1]} | settings))
+    return one.fit(X[RECORDS], y[RECORDS], X_public=X[POOL], noise=SeededNoise(1)), y[POOL]
+
+
+@pytest.mark.parametrize(
+    ("apart", "epsilon", "rare", "level", "says"),
+    [
+        (6.0, 2.0, 0.5, Level.CLEAR, "Labels are clear: the classes lie apart"),
+        (1.0, 2.0, 0.5, Level.FAIR, "Labels are fair: the classes overlap in these vectors"),
+        (0.4, 4.0, 0.5, Level.WEAK, "Labels are weak: the classes hardly lie apart in these vectors"),
+        (1.5, 4.0, 0.1, Level.WEAK, "Labels are weak: the classes hardly lie apart in these vectors"),
+        (0.0, 2.0, 0.5, Level.NOTHING, "Labels may be noise: within the noise"),
+        (6.0, 0.005, 0.5, Level.NOTHING, "Labels may be noise: within the noise"),
+    ],
+)
+def test_a_verdict_names_the_level_and_the_reason(
+    apart: float, epsilon: float, rare: float, level: Level, says: str
+) -> None:
+    one, _ = fitted(apart, epsilon, rare=rare)
+    assert one.verdict_.level is level and str(one.verdict_).startswith(says)
+
+
+@pytest.mark.parametrize("student", ["counts", "linear"])
+@pytest.mark.parametrize("apart", [1.0, 2.0, 6.0])
+def test_as_many_labels_are_right_as_it_expects(apart: float, student: str) -> None:
+    one, truth = fitted(apart, 2.0, student=student)
+    low, high = one.verdict_.expected or (1.0, 0.0)
+    assert low - 0.05 <= (one.pool_labels_ == truth).mean() <= high + 0.12  # a student may exceed what it expects
+    assert one.verdict_.commonest == pytest.approx(max(truth.mean(), 1 - truth.mean()), abs=0.08)
+
+
+def test_releases_without_counts_and_sets_of_labels_have_a_verdict_too() -> None:
+    chosen = fitted(6.0, 2.0, mechanism="permute-and-flip")[0].verdict_
+    assert chosen.level is Level.FAIR and "holds no counts" in str(chosen)
+    unsure = fitted(6.0, 0.002, decoder={"min_confidence": 1.0})[0]
+    assert unsure.verdict_.level is Level.NOTHING and "min_confidence" in str(unsure.verdict_)
+    assert "one class" in str(fitted(6.0, 2.0, classes=[0])[0].verdict_)
+
+
+def test_a_share_is_never_said_to_be_all() -> None:
+    assert in_percent(0.8, 0.999) == "80 to 99 %" and in_percent(1.0, 1.0) == "99 %" and in_percent(0.5, 0.5) == "50 %"
+
+
+def test_labels_of_the_pool_have_the_classes_names() -> None:
+    one, truth = fitted(6.0, 2.0, classes=np.array([1, 0]))
+    assert one.pool_labels_.dtype == one.classes_.dtype and (one.pool_labels_ == truth).mean() > 0.95
+    assert (one.classes_[one.pool_places_] == one.pool_labels_).all()
+    unsure, _ = fitted(1.0, 2.0, decoder={"min_confidence": 0.9})
+    silent = unsure.pool_places_ < 0
+    assert silent.any() and not silent.all()
+    assert all(label is None for label in unsure.pool_labels_[silent])
+    assert set(unsure.pool_labels_[~silent]) == {0, 1}
+
+
+def test_a_notebook_shows_what_is_promised_and_what_came_of_it() -> None:
+    bare = PrivateDistiller(2.0)._repr_html_()
+    assert "sk-top-container" in bare and "Labels" not in bare
+    one, _ = fitted(6.0, 2.0)
+    shown = one._repr_html_()
+    for said in (str(one.verdict_), "NOT PRIVATE", "Nothing limits what"):
+        assert said.replace("'", "&#x27;") in shown
+    assert "sk-top-container" in shown and str(one.verdict_)[:40] in one._repr_mimebundle_()["text/html"]
