@@ -69,7 +69,7 @@ class ObjectivePerturbation(Rival):
         elsewhere="nothing: the minimum is a question about all records together, and steps towards it are not noised",
     )
 
-    penalty: float = field(default=1.0, kw_only=True)
+    penalty: float = field(default=3.0, kw_only=True)
     whiten: float = field(default=0.0, kw_only=True)
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
