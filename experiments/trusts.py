@@ -84,8 +84,8 @@ def measure(method: str, trust: str, epsilon: float, parts: Parts, seed: int) ->
     }
     if method == OURS:
         named: Any = {"name": trust, "parties": SILOS} if trust == "distributed" else trust
-        delta = {"delta": DELTA} if trust == "shuffle" else {}
-        model: Any = PrivateDistiller(**shared, **delta, trust=named, num_queries=QUERIES)
+        delta = DELTA if trust == "shuffle" else 0.0
+        model: Any = PrivateDistiller(**shared, delta=delta, trust=named, num_queries=QUERIES)
     else:
         model = ProbeElsewhere(**shared, delta=DELTA, trust=trust)
     with uncounted():

@@ -34,6 +34,7 @@ from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.protocols.terms import Terms, TrustSettings
 from recordwise.published import Published
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, UncertainQueries
+from recordwise.verdict import Verdict
 from recordwise.votes.ballot import Ballot
 
 BALLOT = Ballot(num_queries=2, num_classes=2)
@@ -106,6 +107,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
     "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
     "Reply": lambda **choices: reply(**choices),
+    "Verdict": lambda **choices: Verdict(headline="", advice="", expected=None, commonest=None, **choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
 }
 
