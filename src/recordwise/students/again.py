@@ -30,7 +30,7 @@ REHEARSALS = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+class PossibleRound:
     """A round that was asked or could be: public."""
 
     queries: Queries
@@ -38,12 +38,14 @@ class Plan:
     protocol: Protocol[Any]
 
 
-def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_records: int, seed: int) -> float:
+def expected_gain(
+    pool: Singles, truth: Doubles, rounds: Sequence[PossibleRound], *, num_records: int, seed: int
+) -> float:
     """Nats per sample by which a student of all these rounds explains labels better than one of all but the last.
 
     Args:
       truth: (m, C) class probabilities of the pool, by the student of the rounds so far.
-      plans: The rounds so far, and the one that could follow.
+      rounds: The rounds so far, and the one that could follow.
     """
     gains = []
     for number in range(REHEARSALS):
@@ -52,7 +54,7 @@ def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_r
         labels = (truth[who].cumsum(axis=1) < rng.random((num_records, 1))).sum(axis=1)
         labels = np.minimum(labels, truth.shape[1] - 1)
         noise = SeededNoise(seed + number)
-        asked = [_released(pool, plan, who, labels, noise) for plan in plans]
+        asked = [_released(pool, one, who, labels, noise) for one in rounds]
         fewer, more = (
             learn_from_counts(pool, some, seed=seed).student.predict_proba(pool) for some in (asked[:-1], asked)
         )
@@ -60,9 +62,9 @@ def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_r
     return float(np.mean(gains))
 
 
-def _released(pool: Singles, plan: Plan, who: Ints, labels: Ints, noise: SeededNoise) -> Asked:
+def _released(pool: Singles, one: PossibleRound, who: Ints, labels: Ints, noise: SeededNoise) -> Asked:
     """What the made-up records' votes would have been released as."""
-    queries, ballot = plan.queries, plan.protocol.ballot
+    queries, ballot = one.queries, one.protocol.ballot
     picks = nearest_queries(
         pool,
         queries.vectors,
@@ -73,5 +75,5 @@ def _released(pool: Singles, plan: Plan, who: Ints, labels: Ints, noise: SeededN
     )[who]
     counts = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
     np.add.at(counts, (picks[picks != NOBODY], np.repeat(labels, (picks != NOBODY).sum(axis=1))), 1)
-    released = plan.protocol.informed(queries.sizes).release_of(counts, len(who), noise)
-    return Asked(release=released, owner=queries.owner, graph=plan.graph, num_records=len(who))
+    released = one.protocol.informed(queries.sizes).release_of(counts, len(who), noise)
+    return Asked(release=released, owner=queries.owner, graph=one.graph, num_records=len(who))
