@@ -15,7 +15,7 @@ help:
 	@echo "make test-models  the encoders that are named after others' models, with real ones (about 1.5 GB, once)"
 	@echo "make wheel     install the wheel into clean environments, newest and lowest versions, and use it there"
 	@echo "make check     format, lint and type-check"
-	@echo "make docs      build the documentation site into site/"
+	@echo "make docs      build the documentation site into site/, and serve it on a terminal, for its search"
 	@echo "make bench     measure speed and memory beside the peers into benchmarks/results/"
 
 .venv/core: requirements/core.txt pyproject.toml
@@ -45,10 +45,10 @@ demo: .venv/core
 
 test: .venv/dev .venv/browser
 	@echo "==> running the tests"
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 -m "not slow"
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: .venv/dev .venv/browser
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2
+	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # An environment of its own: those libraries want other versions than the pinned ones.
 .venv-models/ready: requirements/models.txt
@@ -70,6 +70,8 @@ check: .venv/dev
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "==> the documentation is in site/index.html"
+	@if [ -t 1 ]; then echo "==> http://127.0.0.1:8000 shows it with its search, until Ctrl-C"; \
+	  $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000 > /dev/null 2>&1; fi
 
 bench: .venv/bench
 	@$(BIN)/python -m benchmarks

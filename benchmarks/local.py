@@ -23,7 +23,7 @@ from benchmarks import provenance
 
 from recordwise.privacy.noise import SystemNoise
 from recordwise.protocols.local import Answers, Collision, Engine, Inbox, pack
-from recordwise.protocols.local.matching import count_matches
+from recordwise.protocols.local.hits import count_hits
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -108,7 +108,7 @@ def decoding(mechanism: Collision, answers: Answers) -> provenance.Row:
             / provenance.seconds(lambda: LH_Aggregator_MI(multi_reports, cells, EPSILON), repeats=1),
         },
         packages=PEERS,
-        one_core=len(keys) * cells / provenance.seconds(lambda: count_matches(family, keys, buckets, Engine.NUMBA)),
+        one_core=len(keys) * cells / provenance.seconds(lambda: count_hits(family, keys, buckets, Engine.NUMBA)),
         without_numba=pairs
         / provenance.seconds(lambda: mechanism.server([answers], NOISE, engine=Engine.NUMPY), repeats=1),
     )

@@ -40,6 +40,10 @@ def hardware() -> dict[str, str | int]:
     }
 
 
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
 def row(
     name: str,
     *,
@@ -70,7 +74,7 @@ def row(
         "versions": versions("numpy", *packages),
         "hardware": hardware(),
         "command": _command(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
     }
 
 

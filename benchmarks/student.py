@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from recordwise.arrays import Ints
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.nearest.search import nearest_queries
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
@@ -56,7 +56,7 @@ def taught(count: int) -> provenance.Row:
     ballot = Ballot(num_queries=QUERIES, num_classes=CLASSES)
     votes = cast_votes(records, labels, queries, ballot)
     released = release(votes, CentralLaplace(ballot=ballot, epsilon=Fraction(EPSILON)), SeededNoise(0))
-    asked = Asked(release=released, owner=owner, graph=neighbour_graph(pool, queries), num_records=len(votes))
+    asked = Asked(release=released, owner=owner, graph=query_graph(pool, queries), num_records=len(votes))
     right: list[float] = []
 
     def ours() -> None:

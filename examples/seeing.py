@@ -24,7 +24,7 @@ from recordwise.vision.self_supervised import features_of
 from recordwise.vision.simclr import SimClr, simclr
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute
-from recordwise.vision.training import Report
+from recordwise.vision.training import TrainingRun
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "seeing")
 compute = Compute(device="cpu")  # Compute(device="cuda", compile=True) on a GPU
@@ -41,8 +41,12 @@ STRONG = Augment(rotate=15, shear=0.1, zoom=0.1, shift=0.1, geometry=0.7, paddin
 WEAK = Augment(rotate=5, shift=0.05, padding="zeros")
 
 
-def show(stage: str) -> Report:
-    return lambda epoch, value: print(f"{stage:>8}, epoch {epoch + 1:2}: {value:6.3f}")
+def stage(name: str) -> TrainingRun:
+    """Keeps every epoch, so that a run that is killed goes on from there."""
+    return TrainingRun(
+        seed=seed, compute=compute, checkpoint=folder / f"{name}.pt", checkpoint_every=1,
+        progress=lambda epoch, value: print(f"{name:>9}, epoch {epoch + 1:2}: {value:6.3f}"),
+    )  # fmt: skip
 
 
 # 1 represent: features from the pool alone. `pretrain` with `Byol` settings is the stronger choice for a real pool.
@@ -52,21 +56,20 @@ backbone = simclr(
     SimClr(
         epochs=15, batch=50, rate=0.05, warm_up=0.1, temperature=0.2, width=8, hidden=128, projection=32, view=VIEW
     ),
-    seed=seed, compute=compute, checkpoint=folder / "features.pt", checkpoint_every=1, progress=show("features"),
+    run=stage("features"),
 )  # fmt: skip
 neighbours = nearest(functional.normalize(features_of(backbone, pool, compute), dim=1), 10)
 
 # 2 ask: clusters, sharpened by the network's own sure answers; a cluster is a question to the records.
 clusters = scan(
     backbone, 64, pool, neighbours, Scan(clusters=10, heads=5, epochs=8, batch=50, rate=2e-3, view=STRONG),
-    seed=seed, compute=compute, checkpoint=folder / "clusters.pt", checkpoint_every=1, progress=show("clusters"),
+    run=stage("clusters"),
 )  # fmt: skip
 found = features_of(clusters, pool, compute).argmax(1)
 network = self_label(
     backbone, 64, pool, found, agreeing(found, neighbours, 0.6),
     SelfLabel(epochs=8, trusting_epochs=4, batch=50, keep=0.9, sure=0.8, strong=STRONG, weak=WEAK),
-    classes=10, seed=seed, compute=compute, checkpoint=folder / "sharpened.pt", checkpoint_every=1,
-    progress=show("sharpen"),
+    classes=10, run=stage("sharpened"),
 )  # fmt: skip
 save_weights(network, folder / "clusters.safetensors")
 save_weights(backbone, folder / "backbone.safetensors")

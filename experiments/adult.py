@@ -23,7 +23,7 @@ from benchmarks.provenance import versions
 from experiments.steps import cast_votes, design_of, run_round
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.pipeline import teach
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
@@ -48,7 +48,7 @@ def main() -> None:
         print(f"{student}, true labels: {full:.4f}", flush=True)
         for s in QUERIES if student == "linear" else (200,):
             asked = [KMeansQueries(num_queries=s, seed=seed).ask(pool) for seed in SEEDS]
-            graphs = [neighbour_graph(pool, queries.vectors, metric=queries.metric) for queries in asked]
+            graphs = [query_graph(pool, queries.vectors, metric=queries.metric) for queries in asked]
             for k, epsilon in [(1, epsilon) for epsilon in EPSILONS] + [(2, 0.5)]:
                 ballot = Ballot(num_queries=s, num_classes=2, votes_per_record=k)
                 protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))

@@ -31,7 +31,7 @@ from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.data import load
 from recordwise.encoders import Hog, Pca, Table
-from recordwise.labels import Labels, decode, neighbour_graph
+from recordwise.labels import Labels, decode, query_graph
 from recordwise.labels.facts import Facts
 from recordwise.pipeline import release
 from recordwise.privacy.noise import Normal, SeededNoise
@@ -117,8 +117,8 @@ def beds(name: str, seed: int) -> Iterator[Bed]:
             ballot=ballot,
             votes=cast_votes(records, classes, queries, ballot),
             sizes=queries.sizes,
-            graph=neighbour_graph(pool, queries.vectors),
-            plain_graph=neighbour_graph(pool, queries.vectors, discount=1.0),
+            graph=query_graph(pool, queries.vectors),
+            plain_graph=query_graph(pool, queries.vectors, discount=1.0),
             owner=queries.owner,
             truth=truth,
         )

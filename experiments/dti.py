@@ -20,6 +20,7 @@ from experiments.measuring import Log, made_by, purity
 from recordwise.data import Rule
 from recordwise.vision.dti import Dti, Transform, assign, cluster_by_transformation
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 EPOCHS = 150
 
@@ -53,7 +54,9 @@ def cluster(images: Images, dti: Dti, seeds: list[int], *, compute: Compute, fol
                 log.say(seed=seed, epoch=epoch + 1, error=round(error, 6))
 
         with log.timed(f"seed{seed}"):
-            model = cluster_by_transformation(images.public, dti, seed=seed, compute=compute, progress=tell)
+            model = cluster_by_transformation(
+                images.public, dti, run=TrainingRun(seed=seed, compute=compute, progress=tell)
+            )
         found = {part: assign(model, pixels) for part, pixels in images.parts.items()}
         log.say(
             **{

@@ -67,6 +67,7 @@ from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.self_supervised import channel_statistics, features_of
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 from recordwise.votes import Ballot
 
 HERE = Path(__file__).parent
@@ -221,7 +222,7 @@ class Teaching:
         goal = torch.from_numpy(vectors[: len(self.images.public)]).to(self.compute.device)
         body = imitate(
             self.network.backbone, 8 * self.plan.width, self.images.public, goal, self.plan.imitate,
-            seed=FIRST_SEED, compute=self.compute, progress=_noting(ends),
+            run=TrainingRun(seed=FIRST_SEED, compute=self.compute, progress=_noting(ends)),
         )  # fmt: skip
         mirror = self.plan.held.mirror
         seen = [directions(body, part, self.compute, mirror=mirror) for part in (self.images.public, self.images.test)]
@@ -258,7 +259,7 @@ class Teaching:
         )  # fmt: skip
         answering = hold_to_counts(
             self.begun(body, run.seed), pool, torch.from_numpy(first).to(pool.device), tables, settings,
-            seed=run.seed, compute=self.compute, progress=_noting(ends),
+            run=TrainingRun(seed=run.seed, compute=self.compute, progress=_noting(ends)),
         )  # fmt: skip
         said = self.measure(answering, run.name)
         label, counts = pseudo_labels(alignment(said, settings.opinion), settings)
@@ -276,7 +277,12 @@ class Teaching:
         labels = functional.one_hot(self.images.public_labels, CLASSES).float()
         alike = torch.ones(len(pool), device=pool.device)
         answering = train(
-            self.begun(body, FIRST_SEED), pool, labels, alike, self.plan.truth, seed=FIRST_SEED, compute=self.compute
+            self.begun(body, FIRST_SEED),
+            pool,
+            labels,
+            alike,
+            self.plan.truth,
+            run=TrainingRun(seed=FIRST_SEED, compute=self.compute),
         )
         self.measure(answering, "truth")
         log.say(seed=FIRST_SEED, epochs=self.plan.truth.epochs, **self.about, **self.accuracies(answering))

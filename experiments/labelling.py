@@ -33,7 +33,7 @@ from experiments.sources import ALL, Features, read_features, sources
 from experiments.steps import cast_votes, design_of, run_round
 from recordwise.arrays import Ints
 from recordwise.data import Rule
-from recordwise.labels import AUTO, neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.pipeline import Round
 from recordwise.planner import recommend_queries
 from recordwise.protocols.central import CentralLaplace, CentralMatching
@@ -43,6 +43,7 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
 from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries
+from recordwise.settings import AUTO
 from recordwise.votes import Ballot, Votes
 
 HERE = Path(__file__).parent
@@ -130,7 +131,7 @@ def ask(features: Features, s: int) -> tuple[Queries, NDArray[np.float64], NDArr
     else:
         pool, private = features.vectors["public"], features.vectors["private"]
         queries = KMeansQueries(num_queries=s, seed=int(features.seed) if features.seed.isdigit() else 0).ask(pool)
-    return queries, neighbour_graph(pool, queries.vectors, metric=queries.metric), private
+    return queries, query_graph(pool, queries.vectors, metric=queries.metric), private
 
 
 @cache

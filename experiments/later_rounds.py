@@ -27,7 +27,7 @@ from experiments.steps import cast_votes
 from recordwise.arrays import Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
@@ -94,7 +94,7 @@ def ask(problem: Problem, queries: Queries, epsilon: Fraction, votes_per_record:
     return Asked(
         release=release(votes, protocol, noise),
         owner=queries.owner,
-        graph=neighbour_graph(problem.pool, queries.vectors, metric=queries.metric),
+        graph=query_graph(problem.pool, queries.vectors, metric=queries.metric),
         num_records=len(votes),
     )
 

@@ -18,7 +18,7 @@ from experiments.labelling import HERE, label, linear_student, right, taught_the
 from experiments.rows import Setting, result_row
 from experiments.sources import ALL, Source, read_features
 from recordwise.data import Rule
-from recordwise.labels import AUTO
+from recordwise.settings import AUTO
 
 DRAWS = 10
 SETTINGS = [Setting(s=s, epsilon=epsilon) for s in (40, 100, 200, 500) for epsilon in (0.1, 0.04, 0.01)]

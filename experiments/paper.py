@@ -41,6 +41,7 @@ from recordwise.vision.simclr import SimClr, simclr
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 from recordwise.vision.wide_resnet import WideResNet
 
 DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
@@ -50,7 +51,7 @@ UNLABELLED = 5.0  # MixMatch's weight: three quarters of the pool are labelled h
 
 def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> None:
     with log.timed("simclr"):
-        backbone = simclr(images.public, SimClr(epochs=epochs), seed=SEED, compute=compute)
+        backbone = simclr(images.public, SimClr(epochs=epochs), run=TrainingRun(seed=SEED, compute=compute))
     measure(backbone, images, compute, log, "simclr", mirror=CIFAR10.mirror)
 
 
@@ -79,12 +80,14 @@ def teach(
                     network: nn.Module = Classifier(body, body.dim, CLASSES)
                     settings = Supervised(epochs=epochs, view=WEAK_VIEW, rate=0.1)
                     weight = 0.5 + 0.5 * trusted.float()  # a label that its neighbours share counts twice
-                    network = train(network, images.public, targets, weight, settings, seed=SEED, compute=compute)
+                    network = train(
+                        network, images.public, targets, weight, settings, run=TrainingRun(seed=SEED, compute=compute)
+                    )
                 else:
                     network = mixmatch(
                         WideResNet(mean=mean, deviation=deviation), images.public, targets, trusted,
                         MixMatch(epochs=epochs, rate=0.1, unlabelled_weight=UNLABELLED, view=SVHN.student.weak),
-                        seed=SEED, compute=compute,
+                        run=TrainingRun(seed=SEED, compute=compute),
                     )  # fmt: skip
             said = features_of(network, images.test, compute, mirror=stage == "densenet").argmax(1)
             log.say(

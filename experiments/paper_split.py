@@ -45,7 +45,7 @@ from experiments.vision import NEIGHBOURS
 from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.encoders.hog import Hog
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.nearest.search import nearest_queries
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.students.shallow import Mlp
@@ -57,6 +57,7 @@ from recordwise.vision.self_supervised import features_of
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 from recordwise.votes import Ballot, Votes
 
 FEATURES = HERE / "features"
@@ -97,7 +98,7 @@ class Asked:
 
     @cached_property
     def graph(self) -> NDArray[np.float64]:
-        return neighbour_graph(self.vectors["public"], self.queries.vectors)
+        return query_graph(self.vectors["public"], self.queries.vectors)
 
     def votes(self, labels: Ints) -> Votes:
         ballot = Ballot(num_queries=len(self.queries), num_classes=CLASSES)
@@ -125,8 +126,10 @@ def by_transformation(
         models, errors = {}, {}
         for seed in seeds:
             models[seed] = cluster_by_transformation(
-                CPU.images(images["public"]), settings, seed=seed, compute=CPU,
-                checkpoint=folder / f"{name}-{seed}.pt", checkpoint_every=CHECKPOINT_EVERY,
+                CPU.images(images["public"]), settings,
+                run=TrainingRun(
+                    seed=seed, checkpoint=folder / f"{name}-{seed}.pt", checkpoint_every=CHECKPOINT_EVERY,
+                ),
             )  # fmt: skip
             far = prototype_distances(models[seed], images["public"])
             errors[seed] = float(far.min(1).mean())
@@ -213,8 +216,10 @@ def convolutional(
             weights = agreeing(torch.from_numpy(labels), neighbours).float()
         digest = sha256(labels.astype("<i8").tobytes() + weights.numpy().tobytes()).hexdigest()[:16]
         student = train(
-            network, public, targets, weights, teaching, seed=SEED, compute=CPU,
-            checkpoint=folder / f"narrow-m5-{digest}.pt", checkpoint_every=CHECKPOINT_EVERY,
+            network, public, targets, weights, teaching,
+            run=TrainingRun(
+                seed=SEED, checkpoint=folder / f"narrow-m5-{digest}.pt", checkpoint_every=CHECKPOINT_EVERY,
+            ),
         )  # fmt: skip
         return np.asarray(features_of(student, test, CPU).argmax(1))
 

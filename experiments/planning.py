@@ -31,7 +31,7 @@ from benchmarks.provenance import hardware, versions
 from experiments.teaching import RESULTS as TEACHING
 from experiments.teaching import Bed, bed_of
 from recordwise.arrays import Ints
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.planner import Outlook, look, predict, recommend_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.terms import Terms
@@ -123,7 +123,7 @@ class Same:
 def measured(some: Bed, s: int, epsilon: float, draws: int = DRAWS) -> dict[str, list[float]]:
     """Student and label accuracy of real runs."""
     queries = KMeansQueries(num_queries=s, seed=0).ask(some.pool)
-    graph = neighbour_graph(some.pool, queries.vectors)
+    graph = query_graph(some.pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=some.num_classes)
     votes = cast_votes(some.records, some.record_labels, queries.vectors, ballot)
     [protocol] = Terms(epsilon=Fraction(str(epsilon))).protocols(ballot, len(votes))

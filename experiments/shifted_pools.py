@@ -27,7 +27,7 @@ from experiments.steps import cast_votes
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import encode, encoder_from
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
@@ -110,7 +110,7 @@ def connected(problem: Problem, way: str, s: int) -> tuple[Queries, Votes]:
 def measure(shift: str, problem: Problem, s: int, epsilon: float, way: str) -> Row:
     queries, votes = connected(problem, way, s)
     loads: Floats = votes.counts().sum(axis=1)
-    graph = neighbour_graph(problem.pool, queries.vectors)
+    graph = query_graph(problem.pool, queries.vectors)
     test: list[float] = []
     label: list[float] = []
     for seed in SEEDS:

@@ -24,7 +24,7 @@ from experiments.rows import DELTA, Row, Setting, result_row
 from experiments.shifted_pools import RECORDS, read
 from experiments.steps import cast_votes
 from recordwise.arrays import Ints
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.distributed import DistributedLaplace
@@ -76,7 +76,7 @@ def main() -> None:
     problem, rows = read("none"), []
     for name, (s, epsilon, make) in PROTOCOLS.items():
         queries = KMeansQueries(num_queries=s, seed=0).ask(problem.pool)
-        graph = neighbour_graph(problem.pool, queries.vectors)
+        graph = query_graph(problem.pool, queries.vectors)
         ballot = Ballot(num_queries=s, num_classes=10)
         votes = cast_votes(problem.private, problem.private_labels, queries, ballot)
         for split in SPLITS:

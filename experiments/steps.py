@@ -15,7 +15,7 @@ from recordwise.arrays import Floats
 from recordwise.data import Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner
-from recordwise.labels import DecoderSettings, neighbour_graph
+from recordwise.labels import DecoderSettings, query_graph
 from recordwise.pipeline import Round, label, release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
@@ -86,6 +86,6 @@ def run_round(
     """
     if graph is None:
         assert pool is not None
-        graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+        graph = query_graph(pool, queries.vectors, metric=queries.metric)
     released = release(votes, design.protocols[0].informed(queries.sizes), SeededNoise(noise_seed), parties=parties)
     return Round(queries, graph, released, label(released, queries, graph, design))

@@ -36,7 +36,7 @@ from recordwise import pipeline
 from recordwise.arrays import Floats, Ints
 from recordwise.data import Rule, load, parts_of
 from recordwise.encoders import Sharpened, encode, encoder_from
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
@@ -178,7 +178,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
     grid = QUERIES["sharpened" if data.endswith(SHARPENED) else "images" if data in FEATURES else data]
     for s in sorted({s for every in grid.values() for s in every}):
         queries = KMeansQueries(num_queries=s, seed=0).ask(bed.pool)
-        graph = neighbour_graph(bed.pool, queries.vectors, metric=queries.metric)
+        graph = query_graph(bed.pool, queries.vectors, metric=queries.metric)
         ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
         votes = cast_votes(bed.records, bed.record_labels, queries, ballot)
         chosen = votes.queries.copy()

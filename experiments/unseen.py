@@ -37,7 +37,7 @@ from experiments.teaching import calibration_error
 from recordwise.arrays import Floats, Ints
 from recordwise.baselines import NoisySGD1
 from recordwise.encoders import Scaler, encode, encoder_from
-from recordwise.labels import decode, neighbour_graph, voters_at
+from recordwise.labels import decode, query_graph, voters_at
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
@@ -142,7 +142,7 @@ def measure(name: str, bed: Bed, epsilon: float, command: str) -> Row:
     best = measured(class_probabilities(true, test, bed.num_classes), truth)
     s = queries_for(epsilon, bed)
     queries = KMeansQueries(num_queries=s, seed=0).ask(pool)
-    graph = neighbour_graph(pool, queries.vectors)
+    graph = query_graph(pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
     votes = cast_votes(records, record_labels, queries, ballot)
     protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))

@@ -33,6 +33,7 @@ from recordwise.vision.self_supervised import Byol, Pretraining, channel_statist
 from recordwise.vision.spherical import nearest
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 
 NEIGHBOURS = 20
 FEW = 1024  # images of each part under --small
@@ -114,7 +115,7 @@ def empty_classifier(images: Images, recipe: Recipe, compute: Compute) -> Classi
 
 def _pretrain(images: Images, recipe: Recipe, seed: int, compute: Compute, checkpoint: Path, log: Log) -> nn.Module:
     byol = recipe.byol
-    run = Pretraining(images.public, byol, seed=seed, compute=compute)
+    run = Pretraining(images.public, byol, run=TrainingRun(seed=seed, compute=compute))
     if checkpoint.exists():
         run.resume(checkpoint)
     total, started, counted = byol.epochs + byol.prototype_epochs, time.time(), 0
@@ -143,7 +144,7 @@ def _cluster(
         with log.timed("scan"):
             return scan(
                 backbone, dim, images.public, neighbours, settings,
-                seed=seed, compute=compute, progress=_every(20, log),
+                run=TrainingRun(seed=seed, compute=compute, progress=_every(20, log)),
             )  # fmt: skip
 
     network = kept(folder / "scan.safetensors", empty, first, log)
@@ -178,7 +179,7 @@ def sharpened(
         with log.timed(path.stem):
             return self_label(
                 backbone, 8 * recipe.byol.width, images.public, clusters, trusted, recipe.self_label,
-                classes=CLASSES, seed=seed, compute=compute, progress=_every(30, log),
+                classes=CLASSES, run=TrainingRun(seed=seed, compute=compute, progress=_every(30, log)),
             )  # fmt: skip
 
     network: Classifier = kept(path, empty_classifier(images, recipe, compute), make, log)
@@ -260,7 +261,7 @@ def teach(
             with log.timed(name):
                 student = self_label(
                     backbone, 8 * recipe.byol.width, images.public, labels, trusted, recipe.student, classes=CLASSES,
-                    prior=torch.from_numpy(file[f"{name}/prior"]).float(), seed=seed, compute=compute,
+                    prior=torch.from_numpy(file[f"{name}/prior"]).float(), run=TrainingRun(seed=seed, compute=compute),
                 )  # fmt: skip
             said = {part: features_of(student, images.parts[part], compute, mirror=recipe.mirror).argmax(1)
                     for part in ("public", "test")}  # fmt: skip
@@ -290,7 +291,9 @@ def ensemble(student: nn.Module, images: Images, settings: Supervised, *, seed: 
     for number, plan in enumerate((M3, M5, M7)):
         with fresh_weights(seed + number):
             untaught = ConvNet(plan)
-        network = train(untaught, images.public, taught, weights, settings, seed=seed + number, compute=plain)
+        network = train(
+            untaught, images.public, taught, weights, settings, run=TrainingRun(seed=seed + number, compute=plain)
+        )
         votes.append(features_of(network, images.test, plain).argmax(1))
     return majority(votes)
 

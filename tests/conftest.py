@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,9 +17,42 @@ import pytest
 TESTS = Path(__file__).parent
 sys.path += [str(folder) for folder in (TESTS, *TESTS.rglob("*")) if folder.is_dir() and folder.name != "__pycache__"]
 
+from in_memory import memory  # noqa: E402  # it lies in one of them
+
+# Workers get it from their parent, and whatever tests start gets it from them.
+if folder := memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)
 hypothesis.settings.load_profile("recordwise")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "append to this file how much was tried, and how much of it went wrong"
+    parser.addoption("--counts", type=lambda path: Path(path).absolute(), help=told)
+    parser.addoption("--share", type=float, default=1.0, help="of what the slow tests of parsers and races try")
+
+
+@pytest.fixture
+def counted(request: pytest.FixtureRequest) -> Callable[[str, int, int], None]:
+    """Writes down how many things of a kind a test tried, and how many went wrong; for `benchmarks.faults`."""
+    place: Path | None = request.config.getoption("--counts")
+
+    def write(what: str, tried: int, wrong: int) -> None:
+        if place is not None:
+            line = {"test": request.node.nodeid, "what": what, "tried": tried, "wrong": wrong}
+            with place.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    return write
+
+
+@pytest.fixture
+def share(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How many of so many things to try."""
+    part: float = request.config.getoption("--share")
+    return lambda many: max(1, round(part * many))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,8 +79,8 @@ def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server that lives as long as the test run."""
     from postgres import running_postgres
 
-    with running_postgres() as url:
-        yield url
+    with running_postgres() as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")

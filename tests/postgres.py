@@ -9,19 +9,31 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from in_memory import memory
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A server: where it listens, and what starts it and ends it at once, as a crash does."""
+
+    url: str
+    start: Callable[[], None]
+    kill: Callable[[], None]
 
 
 @contextlib.contextmanager
-def running_postgres(*, binaries: Path | None = None) -> Iterator[str]:
-    """The URL of a fresh server that listens on a socket in a temporary folder, gone when the context ends.
+def running_postgres(*, binaries: Path | None = None) -> Iterator[Postgres]:
+    """A fresh server that listens on a socket in a temporary folder, gone when the context ends.
 
     PostgreSQL refuses to run as root, so root starts it as `nobody`.
     """
     binaries = binaries or find_binaries()
     # Not pytest's folder: its path may exceed the 107 bytes a socket's path may have, and only its owner may enter it.
-    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="recordwise-pg-", dir=memory()))
     try:
         account: dict[str, object] = {}
         if os.geteuid() == 0:
@@ -39,12 +51,19 @@ def running_postgres(*, binaries: Path | None = None) -> Iterator[str]:
         control = [binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "60"]
         # The server would inherit a pipe and keep it open, so pg_ctl gets none.
         silent = {**account, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started = subprocess.run([*control, "-o", options, "start"], **silent)  # type: ignore[call-overload]
-        assert started.returncode == 0, f"PostgreSQL did not start:\n{(folder / 'log').read_text()}"
-        try:
-            yield f"postgresql://recordwise@/postgres?host={folder}"
-        finally:
+
+        def start() -> None:
+            started = subprocess.run([*control, "-o", options, "start"], **silent)  # type: ignore[call-overload]
+            assert started.returncode == 0, f"PostgreSQL did not start:\n{(folder / 'log').read_text()}"
+
+        def kill() -> None:  # without a word to its clients, and with nothing tidied up
             subprocess.run([*control, "-m", "immediate", "stop"], check=True, **silent)  # type: ignore[call-overload]
+
+        start()
+        try:
+            yield Postgres(f"postgresql://recordwise@/postgres?host={folder}", start, kill)
+        finally:
+            kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

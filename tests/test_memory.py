@@ -17,7 +17,7 @@ from recordwise.protocols.local import mechanism
 from recordwise.protocols.shuffle import multi
 from recordwise.votes import ballot
 
-FEW, MANY = 8_000, 24_000
+FEW, MANY = 4_000, 12_000
 DIM, CLASSES, QUERIES = 4, 4, 80
 TRUSTS: dict[str, dict[str, Any]] = {
     "central": {"trust": "central"},
@@ -62,7 +62,8 @@ def peak(num_records: int, settings: dict[str, Any]) -> list[int]:
     rng = np.random.default_rng(0)
     vectors, pool = (rng.normal(size=(n, DIM)).astype(np.float32) for n in (num_records, 200))
     labels = rng.integers(0, CLASSES, num_records)
-    distiller = PrivateDistiller(epsilon=2.0, num_queries=QUERIES, classes=list(range(CLASSES)), **settings)
+    task = {"num_queries": QUERIES, "classes": list(range(CLASSES)), "student": "linear"}
+    distiller = PrivateDistiller(epsilon=2.0, **task, **settings)
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

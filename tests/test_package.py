@@ -9,12 +9,15 @@ import pkgutil
 import re
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import recordwise
 from recordwise.errors import MissingExtra
+from recordwise.protocols import registry
+from recordwise.protocols.protocol import Protocol
 
 ROOT = Path(recordwise.__file__).parent
 
@@ -40,7 +43,7 @@ ORDER = [  # a room imports from rooms above it alone
     {"distiller"},
     {"report", "audit"},
     {"preflight", "job_draft", "handover"},
-    {"run", "demo"},
+    {"run", "demo", "explorer"},
     {"compare"},
     {"federation"},
     {"cli"},
@@ -121,3 +124,49 @@ def test_imports_point_one_way() -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recordwise."):
                 there = room(node.module or "")
                 assert there == here or level[there] < level[here], f"{'/'.join(parts)} imports {node.module}"
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of ours that a module imports when it is loaded: not inside functions, not for types alone."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recordwise"):
+            inside = ROOT.parent.joinpath(*(node.module or "").split("."))
+            modules = {alias.name for alias in node.names if (inside / f"{alias.name}.py").exists()}
+            found |= {f"{node.module}.{name}" for name in modules}
+            found |= {node.module or ""} if {alias.name for alias in node.names} - modules else set()
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def test_no_import_comes_back_to_where_it_started() -> None:
+    edges = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        edges[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = imported(path)
+    TopologicalSorter(edges).prepare()  # raises CycleError, which names the modules
+
+
+def test_nobody_asks_what_kind_of_protocol_it_has() -> None:
+    kinds = registry.kinds()
+    bases = {base.__name__ for kind in kinds for base in kind.__mro__ if issubclass(base, Protocol)}
+    for path in ROOT.rglob("*.py"):
+        if "protocols" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Name | ast.alias):
+                name = node.id if isinstance(node, ast.Name) else node.name
+                assert name not in {kind.__name__ for kind in kinds}, f"{path.name} knows {name}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+                assert not asked & bases, f"{path.name} asks for {asked & bases}"
+
+
+def test_a_look_into_the_package_shows_what_it_offers() -> None:
+    assert set(recordwise.__all__) <= set(dir(recordwise))

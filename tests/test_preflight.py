@@ -54,7 +54,7 @@ def test_a_plan_knows_what_the_job_declares(folder: Path) -> None:
     declared = "[plan]\nclass_shares = [0.5, 0.3, 0.2]\nattainable = 0.9\n[records]\nexpected = 600"
     made = plan_job(job(folder, more=declared), num_queries=[9], votes_per_record=[1])
     for words in ("600 records", "60 labelled pool samples", "declared class shares", "90.0 % attainable"):
-        assert words in made.knowing
+        assert words in made.basis
     assert made.commonest == 0.5 and made.attainable.mean == pytest.approx(0.9, abs=0.03)
     with pytest.raises(InvalidInput, match=r"records\.expected"):
         plan_job(job(folder))
@@ -100,9 +100,12 @@ def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again
     assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
 
 
-def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(folder: Path) -> None:
+def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     asked = job(folder, privacy="epsilon = 0.0005")
     with pytest.raises(InvalidInput, match="the budget would go on noise"):
         run_job(asked, Silent())
+    assert "would go on noise" not in caplog.text, "the refusal says it, once"
     assert not (folder / "runs").exists()
     assert run_job(asked, Silent(), go_on=True).summary.guarantee["epsilon"] == 0.0005

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from recordwise.encoders import TorchEncoder
 from recordwise.encoders.pretrained import pretrained
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra
 from recordwise.hashing import fingerprint
+from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger import Ledger
 from recordwise.published import FILE
 from recordwise.randomness import seeded
@@ -138,6 +140,13 @@ def test_a_network_that_announces_more_than_it_brings_is_refused_before_it_is_bu
     parts = {"side": None, "mean": [0.0], "deviation": [1.0], "network": network}
     with pytest.raises(InvalidInput, match="must hold this module's weights"):
         TorchEncoder.from_state({"parts": parts, "device": "cpu", "batch_size": 1})
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, "1/3", Fraction(1, 10**4299)], ids=lambda one: str(one)[:8])
+def test_a_promise_comes_back_however_small_its_delta(delta: Any) -> None:
+    """What can be paid for can be published: it must not fail once the release is made."""
+    promise = Guarantee(epsilon=Fraction(1), delta=exact(delta))
+    assert stored.from_bytes(stored.to_bytes(promise)) == promise
 
 
 def test_what_no_fitting_leaves_is_refused(tmp_path: Path) -> None:

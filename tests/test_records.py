@@ -133,4 +133,6 @@ def test_the_holder_is_told_by_kind(caplog: pytest.LogCaptureFixture) -> None:
         "for the holder only: 4 of 5 records abstain: 2 with a sample that the schema cannot read, "
         "1 with a class that is not declared, 1 with more labels than labels_per_record"
     )
-    assert second == "for the holder only: 3 of 5 records also lie in the pool, and vote"
+    assert (
+        second == 'for the holder only: 3 of 5 records also lie in the pool, and vote; overlap="abstain" keeps them out'
+    )

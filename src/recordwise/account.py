@@ -19,6 +19,7 @@ from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger import Budget, Ledger
 from recordwise.privacy.ledger.entries import check_name
 from recordwise.privacy.noise import Noise
+from recordwise.privacy.payments import Payments
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release, pack, unpack
 from recordwise.protocols.terms import Terms
@@ -28,7 +29,7 @@ from recordwise.votes.ballot import NOBODY, Votes
 Kept = TypeVar("Kept")
 
 WAIT = 3600.0  # seconds: another run votes inside its transaction, which may take long; failing meanwhile helps nobody
-PAYMENTS, OWNERS = "payments.npz", "records.sha256"
+PAYMENTS, OWNERS = "payments", "records.sha256"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class OpenAccount:
       ledger: None where no account is kept beyond this run.
       to_open: The budget's terms, where the run opens it itself: when the first release is asked for, not before.
       payments: What each record has paid, where records pay for themselves. Private.
+      kept_payments: Where that is kept; None for a run without a folder.
     """
 
     folder: Checkpoint | NoFolder
@@ -91,6 +93,7 @@ class OpenAccount:
     budget: str
     to_open: Budget | None
     payments: RecordFilter | None
+    kept_payments: Payments | None
 
     @classmethod
     def open(
@@ -103,12 +106,12 @@ class OpenAccount:
         num_records: int,
     ) -> OpenAccount:
         """The account of a new run, or of one that goes on."""
-        payments = None
+        payments, kept_payments = None, None
         if account.round_epsilon is not None:
             kept = folder.private_path(PAYMENTS)
-            if kept is not None and kept.exists():
-                payments = RecordFilter.load(kept)
-            else:
+            kept_payments = None if kept is None else Payments(kept, folder.run_id)
+            payments = None if kept_payments is None else kept_payments.load()
+            if payments is None:
                 payments = RecordFilter(terms.epsilon, num_records, terms.neighbours)
         # A budget that must be open already lies in a ledger that exists.
         may_begin = account.budget_epsilon is not None and not folder.bound
@@ -121,7 +124,7 @@ class OpenAccount:
                 delta=exact(account.budget_delta, "account.budget_delta"),
                 neighbours=terms.neighbours,
             )
-        opened = cls(folder, noise, book, account.budget, to_open, payments)
+        opened = cls(folder, noise, book, account.budget, to_open, payments, kept_payments)
         # A budget that is not open, or open on other terms, is refused before any work is done; so is another payer.
         is_open = book is not None and account.budget in {held.name for held in book.budgets()}
         if book is not None and (to_open is None or is_open):
@@ -153,9 +156,8 @@ class OpenAccount:
         payments = self._booked(whose)
         cells = (votes.cells() != NOBODY).sum(axis=1)
         admitted = payments.admit(cells, protocol.epsilon_per_vote)
-        kept = self.folder.private_path(PAYMENTS)
-        if kept is not None:
-            payments.save(kept)
+        if self.kept_payments is not None:
+            self.kept_payments.save(payments)
         return Votes(votes.ballot, np.where(admitted[:, None], votes.queries, np.int32(NOBODY)), votes.labels)
 
     def _open_budget(self, ledger: Ledger) -> None:
@@ -172,13 +174,13 @@ class OpenAccount:
     def _booked(self, whose: Callable[[], str]) -> RecordFilter:
         """What records have paid by now, as the folder knows it: another process may have resumed this run."""
         assert self.payments is not None
-        kept, owners = self.folder.private_path(PAYMENTS), self.folder.private_path(OWNERS)
-        if kept is None or owners is None:
+        owners = self.folder.private_path(OWNERS)
+        if self.kept_payments is None or owners is None:
             return self.payments
-        if not kept.exists():
+        booked = self.kept_payments.load()
+        if booked is None:
             write_whole(owners, whose().encode())
             return self.payments
-        booked = RecordFilter.load(kept)
         if booked.guard != self.payments.guard:
             raise ChangedInput("another process began this run at the same time: run the same command again")
         if not owners.exists() or text_of(owners) != whose():

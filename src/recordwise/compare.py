@@ -89,11 +89,11 @@ def entries(job: JobFile) -> Iterator[tuple[dict[str, Any], float]]:
 
 def price(job: JobFile, *, public_only: bool = False) -> Price:
     """What comparing costs; nothing is read."""
-    every = list(entries(job))
+    methods = list(entries(job))
     return Price(
-        releases=len(every),
-        epsilon=sum((exact(epsilon) for _, epsilon in every), Fraction(0)),
-        delta=sum((_delta(job, spec) for spec, _ in every), Fraction(0)),
+        releases=len(methods),
+        epsilon=sum((exact(epsilon) for _, epsilon in methods), Fraction(0)),
+        delta=sum((_delta(job, spec) for spec, _ in methods), Fraction(0)),
         neighbours=Neighbours(job.privacy.neighbours),
         free=public_only,
     )
@@ -124,8 +124,8 @@ def compare_job(
         raise InvalidInput("a job needs a folder for its results: out")
     if job.privacy.trust.name != Trust.CENTRAL or job.records.labels_per_record != 1:
         raise InvalidInput("a comparison needs central trust and one label per record: the alternatives have no other")
-    every = list(entries(job))
-    for spec, epsilon in every:  # a mistake in any is refused before the first is paid for
+    methods = list(entries(job))
+    for spec, epsilon in methods:  # a mistake in any is refused before the first is paid for
         if spec.get("name") != OURS:
             rival(spec, epsilon=epsilon)
             for setting in spec.keys() & set(SHARED):
@@ -139,8 +139,8 @@ def compare_job(
     if account is not None:
         _refuse_unpayable(job, account)
     found = []
-    with (progress or Silent()).step("compare", len(every)) as advance:
-        for number, (spec, epsilon) in enumerate(every):
+    with (progress or Silent()).step("compare", len(methods)) as advance:
+        for number, (spec, epsilon) in enumerate(methods):
             payer = account and replace(account, run_dir=_run_dir(account, number, spec, epsilon))
             found.append(_measure(job, spec, epsilon, parts, payer))
             advance(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from recordwise.baselines import NoisySGD1
 from recordwise.distiller import PrivateDistiller
-from recordwise.durable import write_whole
+from recordwise.durable import make_folder, write_whole
+from recordwise.errors import InvalidInput
 from recordwise.fits import uncounted
 from recordwise.progress import Progress
 from recordwise.randomness import seeded
@@ -58,6 +60,9 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     Three methods on the same split: ours (private records label the pool), the same student taught with the pool's true
     labels (no privacy), and noisy SGD on one linear layer over the same public features.
     """
+    make_folder(folder)
+    if not folder.is_dir() or not os.access(folder, os.W_OK):  # now, and not after all the work
+        raise InvalidInput(f"--out must be a folder that can be written to, {str(folder)!r} is not")
     images, digits = _digits()
     order = seeded(seed, "demo", "split").permutation(len(images))
     pool, records, test = np.split(order, [POOL, POOL + RECORDS])
@@ -109,7 +114,6 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
                 advance(1)
     accuracy = float(shown.score(images[test], digits[test]))
     summary = summarize(shown, images[pool], name="Digits", test_accuracy=accuracy, comparison=rows)
-    folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
     return Demo(rows=rows, statement=summary.statement, page=folder / "report.html")

@@ -7,19 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recordwise.account import Account, OpenAccount
 from recordwise.data import Samples, taken
+from recordwise.data.held import labels_in
 from recordwise.design import Design
 from recordwise.errors import InvalidInput, first_line, hidden
 from recordwise.fits import count_fit
 from recordwise.hashing import digest, fingerprint
 from recordwise.labels import DecoderSettings
 from recordwise.pipeline import Distilled, Question, Round, Voters, distil, release, vote
-from recordwise.planner import Plan
+from recordwise.planner import BudgetPlan
 from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
 from recordwise.progress import Progress
@@ -28,7 +28,8 @@ from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
 from recordwise.queries.spec import KMEANS
 from recordwise.records import RecordSettings
-from recordwise.run_settings import AUTO, Prepared, RunSettings
+from recordwise.run_settings import Prepared, RunSettings
+from recordwise.settings import AUTO
 from recordwise.sklearn_steps import refuse_fitted_steps
 
 
@@ -148,6 +149,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _html_repr(self) -> str:
         return hidden(super()._html_repr())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @property
     def settings(self) -> RunSettings:
         """The parameters, read and checked."""
@@ -156,7 +162,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def fit(
         self,
         X: Samples,
-        y: ArrayLike,
+        y: ArrayLike | None,
         *,
         X_public: Samples,
         noise: Noise | None = None,
@@ -164,7 +170,11 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> Self:
         """Label the public pool with the private records (X, y), and teach a student on it.
 
+        Samples are arrays, lists, frames of pandas or polars, tables of pyarrow, datasets of Hugging Face, tensors and
+        datasets of PyTorch, or sparse matrices.
+
         Args:
+          y: The records' labels; None where X is a PyTorch dataset of pairs (sample, label).
           noise: Where the privacy noise comes from; None is the operating system. A seeded source is for experiments:
             everything it touches is marked not private.
           progress: Shows the steps as they go.
@@ -182,9 +192,10 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.in_one_process_ = True
         return self.fit_with(voters, run.pool, run.design, run.account, run.classes, progress)
 
-    def prepare(self, X: Samples, y: ArrayLike, *, X_public: Samples, noise: Noise) -> Prepared:
+    def prepare(self, X: Samples, y: ArrayLike | None, *, X_public: Samples, noise: Noise) -> Prepared:
         """All that a run needs before it begins; a mistake in what is public is refused here."""
         settings = self.settings
+        y, X_public = labels_in(X) if y is None else y, taken(X_public, "X_public")
         run = settings.prepare(self._samples(X, reset=True), y, X_public=X_public, noise=noise)
         for name in ("n_features_in_", "feature_names_in_"):  # what `fit` leaves about columns is the pool's
             self.__dict__.pop(name, None)
@@ -239,7 +250,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         class_shares: ArrayLike | None = None,
         attainable: float | None = None,
         progress: Progress | None = None,
-    ) -> Plan:
+    ) -> BudgetPlan:
         """What this budget buys on this pool, and how many queries to ask; nothing private is looked at.
 
         Args:
@@ -271,12 +282,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _samples(self, X: Samples, *, reset: bool) -> Samples:
         """Samples as they came; rows of numbers are held to scikit-learn's rules."""
-        if not issparse(X):
-            X = taken(X, "X")
+        X = taken(X, "X")
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "fiubc":
             raise InvalidInput(f"samples must have shape (n, dim), got {X.shape}. Reshape your data")
-        if issparse(X):
-            raise TypeError("sparse samples are not supported: pass a dense array, or text and tables as they are")
         numbers = getattr(X, "dtype", None) is not None and np.asarray(X).dtype.kind in "fiubc" and np.ndim(X) <= 2
         try:
             if not numbers:

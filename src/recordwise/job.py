@@ -153,6 +153,12 @@ class JobFile(RunFile):
     private: Source
     compare: Compare | None = None
 
+    @model_validator(mode="after")
+    def _unnamed(self) -> Self:
+        if self.private.ids is not None:
+            raise ValueError("private.ids must be left out: nothing that is written names a record")
+        return self
+
     def read_records(self, schema: Schema) -> tuple[Samples, NDArray[Any]]:
         """The private records and their labels, as they stand in the file."""
         private = self.private.read("private", schema)

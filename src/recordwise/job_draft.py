@@ -8,14 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recordwise.data.files import is_table, read
+from recordwise.data.images import image_sizes
+from recordwise.data.pictures import is_picture
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
+from recordwise.formats import Layout, ending, guessed
 from recordwise.planner.checking import check
 from recordwise.privacy.guarantee import surest
 
+TEXTS = (".csv", ".tsv", ".txt")
+LARGE, SMALLER = 256, 128  # pixels of an image's longer side: beyond the one it is brought to the other
 MOST_CLASSES = 1000  # more is no list of classes but a column of something else
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")  # in a comment, one of them would end it, or the file could not be read
 
@@ -28,6 +35,8 @@ class Draft:
       labels: The column, or array, of the records' labels; None where a folder's subfolders are the labels.
       test: Public samples with labels to score the student on.
       classes: The public list of classes; empty reads it off the test labels, or else off the records' labels.
+      delimiter, encoding, decimal, sheet: How all files spell their cells. What is None is guessed from the pool and
+        the test file, which are public, each for itself; the private file is taken to be spelled as the pool is.
       folder: Where the job file will lie; paths are written relative to it.
     """
 
@@ -37,25 +46,36 @@ class Draft:
     labels: str | None = None
     epsilon: float = 1.0
     classes: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
     name: str
     folder: Path
 
     def text(self) -> str:
         """The job file."""
-        samples, why = self._samples()
-        pool = read(self.public, samples=samples)
+        samples, ids, why = self._samples()
+        size = self._image_size(samples)
+        pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public), image_size=size)
         schema = Schema.of_loaded(pool)
         sure = 100 * surest(self.epsilon)
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",
             "# 'guess', change what is wrong, then: recordwise check, plan and run, each with this file.",
-            f"name = {_toml(self.name)}",
+            f"name = {toml_value(self.name)}",
             "",
             "[private]  # the records to protect",
             *self._source(self.private, self.labels),
             "",
             "[public]  # the pool to label",
             *self._source(self.public, None, samples),
+            *([] if ids is None else [f"ids = {toml_value(ids)}  # guess: names the samples in labels.csv"]),
+            *(
+                []
+                if size is None
+                else [f"image_size = {toml_value(size)}  # guess: all images are brought to this size"]
+            ),
             *why,
             f"# {len(pool)} samples, read as {schema.kind}.",
             *_columns(schema),
@@ -75,7 +95,7 @@ class Draft:
             "",
             "[account]",
             'ledger = "ledger.sqlite"  # remembers what was spent on these records, over all runs',
-            f"budget = {_toml(self.name)}",
+            f"budget = {toml_value(self.name)}",
             f"budget_epsilon = {self.epsilon:g}  # guess: all that may ever be spent on these records",
         ]
         # A pool comes from elsewhere: what its columns are called must stay in comments, and add no line to the job.
@@ -86,43 +106,94 @@ class Draft:
             written = path.resolve().relative_to(self.folder.resolve())
         except ValueError:  # it lies elsewhere
             written = path.resolve()
-        lines = [f"path = {_toml(written.as_posix())}"]
+        lines = [f"path = {toml_value(written.as_posix())}"]
         if samples is not None:
-            lines.append(f"samples = {_toml(samples)}")
+            lines.append(f"samples = {toml_value(samples)}")
         if labels is not None:
-            lines.append(f"labels = {_toml(labels)}")
+            lines.append(f"labels = {toml_value(labels)}")
+        why = "as in the pool" if path == self.private else "by its content"
+        for key, value in vars(self._layout(path)).items():
+            if value != getattr(Layout, key):
+                said = getattr(self, key) is not None
+                lines.append(f"{key} = {toml_value(value)}" + ("" if said else f"  # guess: {why}"))
         return lines
 
-    def _samples(self) -> tuple[list[str] | None, list[str]]:
-        """The pool's columns to use, where some are not for use, and the reasons as comments."""
+    def _layout(self, path: Path) -> Layout:
+        """How a file spells its cells: as it was said, or guessed, from public files alone."""
+        said = {"delimiter": self.delimiter, "encoding": self.encoding, "decimal": self.decimal, "sheet": self.sheet}
+        if path.is_dir() or not path.exists():
+            return Layout()
+        if path != self.private:
+            return guessed(path, **said)
+        known = {key: value for key, value in said.items() if value is not None}
+        if ending(path) not in TEXTS or self.public.is_dir() or ending(self.public) not in TEXTS:
+            return Layout(**known)
+        pool = dict(vars(self._layout(self.public)))
+        if ending(path) != ending(self.public):
+            del pool["delimiter"]
+        return Layout(**pool | known)
+
+    def _samples(self) -> tuple[list[str] | None, str | None, list[str]]:
+        """The pool's columns to use, where some are not for use; the one that names samples; the reasons, as comments.
+
+        A column that the private file does not have cannot be used.
+        """
         if not is_table(self.public):
-            return None, []
-        pool = read(self.public)
-        held = set(read(self.private, labels=self.labels).columns)
+            return None, None, []
+        layout = self._layout(self.public)
+        pool = read(self.public, layout=layout)
+        held = set(read(self.private, labels=self.labels, layout=self._layout(self.private)).columns)
         why = {name: "not in the private file" for name in pool.columns if name not in held and name != self.labels}
         if self.labels in pool.columns:
             why[str(self.labels)] = "the label"
         left = [name for name in pool.columns if name not in why]
         if not left:
             raise InvalidInput(f"{self.public.name} and {self.private.name} must have columns in common")
-        some = read(self.public, samples=left)
+        some = read(self.public, samples=left, layout=layout)
+        ids, texts = [], []
         for finding in check(Schema.of_loaded(some), some.samples, None, None).findings:
             if "leave it out" in finding.text:
                 why[finding.about] = finding.text
+                ids += [finding.about] if "identifiers" in finding.text else []
+                texts += [finding.about] if "free text" in finding.text else []
+        if texts and len(why) == len(pool.columns):
+            del why[texts[0]]  # nothing else is there to learn from: the text is the sample
         left = [name for name in pool.columns if name not in why]
         if not left:
             raise InvalidInput(f"{self.public.name} must have a column to learn from: {'; '.join(why.values())}")
-        return (left, [f"# guess: without {name!r}: {text}" for name, text in why.items()]) if why else (None, [])
+        reasons = [f"# guess: without {name!r}: {text}" for name, text in why.items()]
+        return left if why else None, next(filter(self._names_each, ids), None), reasons
+
+    def _image_size(self, samples: list[str] | None) -> tuple[int, int] | None:
+        """Height and width to bring images to, where the pool's differ or are large; None where that is not needed."""
+        if not self.public.is_dir():
+            return None
+        if is_table(self.public):
+            held = read(self.public, samples=samples).samples
+            sizes = [one.shape[:2] for one in held if is_picture(one)] if isinstance(held, list) else []
+        else:
+            sizes = image_sizes(self.public)
+        if not sizes or (len(set(sizes)) == 1 and max(sizes[0]) <= LARGE):
+            return None
+        height, width = np.median(np.array(sizes), axis=0)
+        scale = min(1.0, SMALLER / max(height, width))
+        return max(1, round(height * scale)), max(1, round(width * scale))
+
+    def _names_each(self, column: str) -> bool:
+        """Whether a column of the pool has another value for every sample."""
+        named = read(self.public, ids=column, layout=self._layout(self.public)).ids
+        return named is not None and None not in (listed := named.tolist()) and len(set(listed)) == len(listed)
 
     def _classes(self) -> list[str]:
         """The list of classes, and where it comes from."""
         if self.classes:
-            return [f"classes = {_toml([_number(one) for one in self.classes])}"]
+            return [f"classes = {toml_value([_number(one) for one in self.classes])}"]
         public = self.test is not None
-        source = read(self.test if self.test is not None else self.private, labels=self.labels)
+        path = self.test if self.test is not None else self.private
+        source = read(path, labels=self.labels, layout=self._layout(path))
         names = _names(source)
         return [
-            f"classes = {_toml(names)}",
+            f"classes = {toml_value(names)}",
             "# guess: read off the test labels. A record of a class that is not listed abstains."
             if public
             else "# guess: read off the PRIVATE labels. The list becomes public: delete what must stay secret.",
@@ -155,6 +226,6 @@ def _number(name: str) -> Any:
     return int(name) if name.lstrip("-").isdigit() else name
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Text, numbers and lists of them; JSON spells them as TOML does."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -27,7 +27,7 @@ from recordwise.arrays import NOBODY, Ints
 from recordwise.data import Samples, Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
-from recordwise.labels import ABSTAIN, Labels, decode, neighbour_graph, voters_at
+from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, Silent
@@ -37,7 +37,6 @@ from recordwise.queries import Queries, UncertainQueries, first_queries
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import (
     Asked,
-    Held,
     Learnt,
     class_probabilities,
     learn,
@@ -48,8 +47,6 @@ from recordwise.students import (
 from recordwise.students import teach as teach_student
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
-
-WITHOUT_COUNTS = "linear"  # what "counts" is where a release has none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,7 +124,8 @@ def distil(
     with progress.step("represent", 1):
         encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
         manner = how_encoded(encoder, samples)
-        pool = encode_public(encoder, samples, manner=manner)
+    with progress.step("encode the pool", len(samples)) as advance:
+        pool = encode_public(encoder, samples, manner=manner, advance=advance)
     material = pool if design.student.input == VECTORS else samples
     try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
 
@@ -135,7 +133,7 @@ def distil(
     for number, planned in enumerate(design.protocols, start=1):
         with progress.step(f"ask (round {number})", 1):
             queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
-            graph = neighbour_graph(pool, queries.vectors, metric=queries.metric)
+            graph = query_graph(pool, queries.vectors, metric=queries.metric)
             question = Question(
                 round=number,
                 schema=design.schema,
@@ -223,12 +221,11 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
     if not reads_counts(student):
         return _teach_labels(student, rounds, material, design)
     if not all(one.release.has_counts for one in rounds):
-        other = student_from(WITHOUT_COUNTS if student.teaches is None else student.teaches, seed=design.seed)
-        if not isinstance(student, Held):
-            return _teach_labels(other, rounds, material, design)
-        taught = _teach_labels(other, rounds, pool, design)
-        first = class_probabilities(taught.student, pool, design.ballot.num_classes)
-        return replace(taught, student=student.network(material, first, [], pool))
+
+        def from_labels(model: Any, samples: Samples) -> Taught:
+            return _teach_labels(student_from(model, seed=design.seed), rounds, samples, design)
+
+        return student.without_counts(from_labels, pool, material)  # type: ignore[no-any-return]
     asked = [
         Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
         for one in rounds

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
+from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.formats import json_file
 from recordwise.job import JobFile
-from recordwise.planner import Checked, Finding, Outlook, Plan, check, plan, predict
+from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, Silent
 from recordwise.run_settings import RunSettings
@@ -28,12 +29,26 @@ def plan_job(
     num_records: int | None = None,
     num_queries: Sequence[int] | None = None,
     votes_per_record: Sequence[int] | None = None,
-) -> Plan:
+) -> BudgetPlan:
     """What the job's budget buys on its pool.
 
     Args:
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
+    """
+    settings, _, outlook = outlook_of(job, progress, num_records=num_records)
+    if num_queries is None and isinstance(job.method.num_queries, int):
+        num_queries = (job.method.num_queries,)
+    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+
+
+def outlook_of(
+    job: JobFile, progress: Progress | None = None, *, num_records: int | None = None
+) -> tuple[RunSettings, Schema, Outlook]:
+    """What the job asks for, how its samples are read, and all that a plan of it looks at.
+
+    Args:
+      num_records: How many records will vote; the job's `records.expected` when None.
     """
     job, public = _expecting(job, num_records), job.public.read("public")
     schema, pool = job.read_pool(public)
@@ -41,17 +56,15 @@ def plan_job(
     outlook = _outlook(job, settings, pool, public, None, progress or Silent())
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
-    if num_queries is None and isinstance(job.method.num_queries, int):
-        num_queries = (job.method.num_queries,)
-    return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
+    return settings, schema, outlook
 
 
 def check_job(job: JobFile, progress: Progress | None = None, *, num_records: int | None = None) -> Checked:
     """Everything that public data shows. Of private files it is only seen whether they exist."""
     if not job.private.path.exists():
         raise InvalidInput(f"[private] {job.private.path} does not exist")
-    told = _expecting(job, num_records)
-    return check_run(told, job.public.read("public"), num_records=None, progress=progress, thorough=True)
+    stated = _expecting(job, num_records)
+    return check_run(stated, job.public.read("public"), num_records=None, progress=progress, thorough=True)
 
 
 def check_run(

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from recordwise.data import Samples, Schema, copies, rows
 from recordwise.data.cells import missing, number_of, word_of
+from recordwise.data.held import adopted_labels
 from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, first_line, shown, whole
 from recordwise.hashing import fingerprint
@@ -35,7 +36,7 @@ log = logging.getLogger("recordwise.records")  # for the holder of the records, 
 
 # Records read, encoded and connected at a time. Of each one only its votes, its labels and why it abstains are kept:
 # 4·(k + 2·r) + 4 bytes. Beyond that memory does not grow with their number.
-CHUNK, CHUNK_BYTES = 65_536, 1 << 32
+CHUNK, CHUNK_BYTES = 65_536, 1 << 28
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
@@ -185,6 +186,7 @@ def as_labels(y: Any, num_records: int) -> Any:
     """The labels as they came, one for each record: an array or a sequence."""
     if y is None:
         raise InvalidInput("fit requires y to be passed, but the target y is None")
+    y = adopted_labels(y)
     if hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     held = y if isinstance(y, np.ndarray | Sequence) else np.asarray(y)
@@ -357,5 +359,7 @@ def tell_holder(why: Reasons, copied: int, overlap: str) -> None:
         )
     if copied and overlap == COPIES_VOTE:
         log.warning(
-            "for the holder only: %s of %s records also lie in the pool, and vote", f"{copied:,}", f"{len(why):,}"
+            'for the holder only: %s of %s records also lie in the pool, and vote; overlap="abstain" keeps them out',
+            f"{copied:,}",
+            f"{len(why):,}",
         )

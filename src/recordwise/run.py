@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +19,7 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.durable import write_whole
 from recordwise.encoders import encode
 from recordwise.errors import InvalidInput, shown
+from recordwise.handover import Labelled, names_of
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.preflight import begun_with, check_run
@@ -28,8 +27,8 @@ from recordwise.progress import Progress
 from recordwise.published import save
 from recordwise.records import as_labels, check_labels, declared_classes, read_labels
 from recordwise.report import Summary, summarize, write_report
-from recordwise.run_settings import AUTO
 from recordwise.sections import Source
+from recordwise.settings import AUTO
 from recordwise.votes import NOBODY
 
 logger = logging.getLogger(__name__)
@@ -57,12 +56,16 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    public = job.public.read("public")
-    schema, pool = job.read_pool(public)
-    samples, labels = job.read_records(schema)
-    test = None
-    if job.test is not None:
-        test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+    with progress.step("read", 3) as advance:
+        public = job.public.read("public")
+        schema, pool = job.read_pool(public)
+        advance(1)
+        samples, labels = job.read_records(schema)
+        advance(1)
+        test = None
+        if job.test is not None:
+            test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
+        advance(1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
     num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)
@@ -74,7 +77,7 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     distiller.fit(samples, labels, X_public=pool, progress=progress)
     accuracy = None if test is None else score(distiller, *test)
     summary = summarize(distiller, pool, name=job.name, test_accuracy=accuracy)
-    write_outcome(job.out, distiller, summary)
+    write_outcome(job.out, distiller, summary, public)
     return Outcome(job.out, distiller, summary)
 
 
@@ -84,7 +87,8 @@ def _checked(job: JobFile, public: Loaded, num_records: int, progress: Progress,
         return job.method.num_queries
     checked = check_run(job, public, num_records=num_records, progress=progress)
     for one in checked.findings:
-        logger.warning("%s", one)
+        if go_on or not one.stops:  # else it is what the refusal says
+            logger.warning("%s", one)
     if not go_on:
         checked.refuse()
     return job.method.num_queries if checked.plan is None else checked.plan.recommended.num_queries
@@ -145,15 +149,11 @@ def score(distiller: PrivateDistiller, samples: Samples, labels: NDArray[Any]) -
         return right * len(chosen) / len(labels)
 
 
-def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary) -> None:
-    """Put what a run made into its folder."""
+def write_outcome(folder: Path, distiller: PrivateDistiller, summary: Summary, public: Loaded) -> None:
+    """Put what a run made into its folder; labels go by the names that the pool's samples have in their file."""
     save(distiller, folder)
-    lines = io.StringIO()
-    table = csv.writer(lines, lineterminator="\n")
-    table.writerow(["sample", "label", "confidence"])
-    for row, (label, sure) in enumerate(zip(_pool_labels(distiller), distiller.pool_confidence_, strict=True)):
-        table.writerow([row, label, f"{sure:.4f}"])
-    write_whole(folder / "labels.csv", lines.getvalue().encode())
+    labels, sure = _pool_labels(distiller), distiller.pool_confidence_.tolist()
+    Labelled(**names_of(public, len(labels)), labels=labels, confidence=sure).write(folder / "labels.csv")
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recordwise.account import Account, OpenAccount
 from recordwise.checkpoint import Checkpoint, NoFolder
-from recordwise.data import Samples, Schema
+from recordwise.data import Samples, Schema, taken
 from recordwise.design import Design
 from recordwise.encoders import encoder_from
 from recordwise.encoders.spec import opened
@@ -25,10 +25,10 @@ from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.terms import Terms, TrustSettings
 from recordwise.queries import Queries, QuerySettings, queries_from
 from recordwise.records import Records, RecordSettings, as_labels, check_labels, public_classes, read_labels
+from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.votes import Ballot
 
-AUTO = "auto"
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 # Who pays, and where things lie: a run may go on with others, as far as its account allows.
 FREE = {"account.ledger", "account.budget_epsilon", "account.budget_delta", "account.run_dir", "records.schema"}
@@ -117,7 +117,7 @@ class RunSettings:
 
     def read_pool(self, X_public: Samples) -> tuple[Schema, Samples]:
         """The schema, which the pool fixes unless one is given, and the pool as it reads it."""
-        given = self.records.schema
+        given, X_public = self.records.schema, taken(X_public, "X_public")
         schema = Schema.of(X_public) if given is None else Schema.given(given)
         pool = schema.pool(X_public, "X_public")
         if not len(pool):
@@ -128,7 +128,7 @@ class RunSettings:
         """The list of classes: as declared, or read off the labels, which makes it public."""
         return public_classes(labels, classes=self.classes, labels_per_record=self.records.labels_per_record)
 
-    def prepare(self, X: Samples, y: ArrayLike, *, X_public: Samples, noise: Noise) -> Prepared:
+    def prepare(self, X: Samples, y: ArrayLike | None, *, X_public: Samples, noise: Noise) -> Prepared:
         """All that a run on these records needs before it begins; a mistake in what is public is refused here."""
         schema, pool = self.read_pool(X_public)
         schema.check_form(X)

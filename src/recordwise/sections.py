@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind, Loaded
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput, shown
-from recordwise.formats import toml_file
+from recordwise.formats import Layout, toml_file
 
 
 class Section(BaseModel):
@@ -26,7 +26,22 @@ class Source(Section):
     path: Path
     samples: str | list[str] | None = None
     labels: str | list[str] | None = None
+    ids: str | None = None
     image_size: tuple[int, int] | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+    sheet: str | None = None
+
+    @model_validator(mode="after")
+    def _spelled(self) -> Self:
+        _ = self.layout  # refused here, if there is none such
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """How the file spells its cells."""
+        return Layout(delimiter=self.delimiter, encoding=self.encoding, decimal=self.decimal, sheet=self.sheet)
 
     def read(self, section: str, schema: Schema | None = None) -> Loaded:
         """The samples as they stand in the file; a mistake in its form is one line that names the section.
@@ -41,7 +56,9 @@ class Source(Section):
                 samples = self._columns(schema.names)
             if schema is not None and schema.kind == Kind.IMAGES and size is None:
                 size = schema.shape[0], schema.shape[1]
-            loaded = read(self.path, samples=samples, labels=self.labels, image_size=size)
+            loaded = read(
+                self.path, samples=samples, labels=self.labels, ids=self.ids, image_size=size, layout=self.layout
+            )
             if schema is not None and loaded.parse and schema.width not in (0, len(loaded.columns)):
                 raise InvalidInput(f"samples must have the pool's {schema.width} columns, got {len(loaded.columns)}")
         except InvalidInput as fault:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 from recordwise.errors import InvalidInput, shown
 
+AUTO = "auto"  # what a user writes to leave a choice to Recordwise
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -27,7 +27,8 @@ from recordwise.errors import InvalidInput, MissingExtra, shown
 from recordwise.formats import Archive, json_from
 from recordwise.hashing import fingerprint
 
-MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH, MOST_DIGITS = 1 << 34, 100_000, 32, 80
+MOST_UNPACKED, MOST_ENTRIES, MOST_DEPTH = 1 << 34, 100_000, 32
+MOST_DIGITS = 8_601  # of a fraction: two whole numbers as long as Python writes them, and the slash
 PLAIN = "fiubU"  # kinds of arrays that hold no code: floats, whole numbers, bytes, booleans, text
 DESCRIPTION = "description"  # the array that is JSON
 
@@ -39,6 +40,7 @@ ENCODERS = frozenset(
         "recordwise.encoders.hog.Hog",
         "recordwise.encoders.sharpened.Sharpened",
         "recordwise.encoders.table.Table",
+        "recordwise.encoders.table._Dates",
         "recordwise.encoders.table._Numbers",
         "recordwise.encoders.table._Values",
         "recordwise.encoders.text.Text",
@@ -125,7 +127,18 @@ def from_bytes(
       most: Bytes that it may have when it is unpacked.
       entries: Parts that its archive may have.
     """
-    tree, arrays = unpacked(content, most=most, entries=entries)
+    return from_parts(*unpacked(content, most=most, entries=entries), classes, foreign=foreign, trusted=trusted)
+
+
+def from_parts(
+    tree: Any,
+    arrays: dict[str, NDArray[Any]],
+    classes: Collection[str],
+    *,
+    foreign: bool = False,
+    trusted: Collection[str] = (),
+) -> Any:
+    """The object that `unpacked` took apart; see `from_bytes`."""
     try:
         return _Reader(arrays, classes, trusted).built(tree, MOST_DEPTH, foreign)
     except (InvalidInput, MissingExtra):

@@ -43,13 +43,12 @@ from twins import (
 
 from recordwise.audit import audit
 from recordwise.audit.bound import at_least, at_most, lower_bound
-from recordwise.audit.cells import choice_log_probabilities
-from recordwise.audit.exact import epsilon_below, exact_epsilon
-from recordwise.audit.neighbours import Record, as_votes, worst_pairs
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust
 from recordwise.privacy.noise import DiscreteGaussian, Normal, SystemNoise
+from recordwise.privacy.outcomes import epsilon_below
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralMatching, CentralPermuteAndFlip
+from recordwise.protocols.central.permute_and_flip import choice_log_probabilities
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import (
     Collision,
@@ -61,6 +60,7 @@ from recordwise.protocols.local import (
     SubsetSelection,
     UnaryEncoding,
 )
+from recordwise.protocols.pairs import Record, as_votes, worst_pairs
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
@@ -322,7 +322,7 @@ def test_two_counts_agree_with_their_joint_law() -> None:
         ballot=ballot, epsilon=Fraction(2), delta=Fraction(1, 100), senders=10, neighbours=Neighbours.ADD_REMOVE
     )
     (pair,) = worst_pairs(ballot, Neighbours.ADD_REMOVE)
-    found = exact_epsilon(protocol, pair, 10)
+    found = protocol.exact_epsilon(pair, 10)
     assert found is not None
     at = np.arange(120)
     noise = NegativeBinomial(Fraction(1), 1 / protocol._noise_epsilon).pmf(at)

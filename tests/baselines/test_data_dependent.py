@@ -16,12 +16,10 @@ from recordwise.baselines.data_dependent import (
     CONFIDENCE,
     SMOOTH,
     History,
-    laplace_log_q,
     log_q,
     max_changes,
     noisy_max_history,
     noisy_max_rdp,
-    pure_rdp,
     sanitise,
     sanitising_rdp,
     threshold_changes,
@@ -137,22 +135,6 @@ def test_discrete_noise_fails_no_more_often_than_stated() -> None:
         assert gap == 1 or exact > math.exp(log_q(np.array([[100, 100 - gap - 1]]), rng_sigma, lattice=False)[0]) / 2
     with pytest.raises(OutOfRegime, match="sigma"):
         log_q(np.array([[5, 0]]), 2.0)
-
-
-def test_discrete_laplace_noise_fails_no_more_often_than_stated() -> None:
-    for scale in (2.0, 20.0):
-        z = np.arange(-1000, 1001)
-        p = np.exp(-np.abs(z) / scale)
-        p /= p.sum()
-        difference = np.convolve(p, p)
-        for gap in (1, 5, 40, 100):
-            stated = math.exp(laplace_log_q(np.array([[200, 200 - gap]]), scale)[0])
-            assert difference[2000 + gap :].sum() <= max(stated, 0.5)
-
-
-def test_laplace_costs_fall_with_agreement_and_never_exceed_the_worst_case() -> None:
-    agreed, split = laplace_log_q(np.array([[240, 5, 5], [90, 80, 80]]), 20.0)
-    assert pure_rdp(agreed, 0.1, 8.0) < pure_rdp(split, 0.1, 8.0) <= min(0.1, 8 * 0.1**2 / 2) + 1e-12
 
 
 @pytest.mark.parametrize(("case", "figures"), LOCAL.items())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 
+from recordwise.audit.bound import lower_bound
 from recordwise.baselines import NoisySGDFineTune
+from recordwise.baselines.estimator import Private
 from recordwise.baselines.finetune import CHUNK, whole_gradients
 from recordwise.baselines.noisy_sgd import gradient_sums
 from recordwise.errors import InvalidInput
+from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.randomness import seeded
 
 CLASSES = 3
@@ -105,3 +110,34 @@ def test_mistakes_are_named() -> None:
         tuned(module="net").fit(x, y, X_public=x)
     with pytest.raises(InvalidInput, match="trained must begin"):
         tuned(trained=("head",)).fit(x, y, X_public=x)
+
+
+def test_draws_do_not_refute_the_guarantee_but_do_refute_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A healthy method fails this with probability at most 1e-9; its twin has a 25th of the noise.
+
+    The twin's draws are five deviations apart, and 400 of them prove an epsilon of about 2. There is one step, so a
+    record's gradient is the same in every draw and is made once.
+    """
+    module = torch.nn.Linear(1, 2)
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.zero_()
+    model = NoisySGDFineTune(1.0, classes=[0, 1], module=module, steps=1, batch_rate=0.9)
+    one, other = (Private(vectors=np.ones((1, 1), np.float32), labels=np.array([y]), count=1) for y in (0, 1))
+    model.fit(one.vectors, one.labels, noise=SeededNoise(0))
+
+    def scores(private: Private) -> np.ndarray:
+        model.module_, rows = copy.deepcopy(module), []
+        vectors, labels = torch.as_tensor(private.vectors), torch.as_tensor(private.labels)
+        once = NoisySGDFineTune._gradients(model, vectors, labels).repeat(CHUNK, axis=0)
+        monkeypatch.setattr(model, "_gradients", lambda inputs, labels: once)
+        for _ in range(400):
+            model.module_ = copy.deepcopy(module)
+            weights = model.release(private, SystemNoise())["weight_0"]
+            rows.append([float(weights[0, 0] - weights[1, 0])])
+        return np.array(rows)
+
+    kept = lower_bound(scores(one), scores(other), delta=1e-5, failure=1e-9)
+    model.noise_multiplier_ /= 25
+    broken = lower_bound(scores(one), scores(other), delta=1e-5, failure=1e-9)
+    assert kept.epsilon <= 1 < broken.epsilon

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recordwise.baselines import KNN, GNMax, IndKNN
 from recordwise.baselines.estimator import Private
-from recordwise.baselines.exact_neighbours import Grid, nearest
+from recordwise.baselines.exact_nearest import Grid, nearest
 from recordwise.baselines.noisy_sgd import first_weights, forward, gradient_sums
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.baselines.teachers import teacher_votes

@@ -190,7 +190,7 @@ def test_bad_image_folders_are_refused_but_no_image_is(tmp_path: Path) -> None:
 def test_bad_files_are_refused_in_one_line(tmp_path: Path) -> None:
     refused(tmp_path / "missing.csv", "does not exist")
     (tmp_path / "d.xyz").touch()
-    refused(tmp_path / "d.xyz", "must be .npy, .npz, .parquet, .csv, .txt or a folder")
+    refused(tmp_path / "d.xyz", "must be .npy, .npz, .parquet, .csv, .tsv, .xlsx, .txt, a folder")
     for name in ("d.npy", "d.npz", "d.parquet"):
         (tmp_path / name).write_bytes(b"garbage")
         refused(tmp_path / name, f"{name} could not be read")

@@ -20,7 +20,7 @@ from PIL import Image
 from threadpoolctl import threadpool_limits
 
 from recordwise import records
-from recordwise.audit.files import form_of, replay_files
+from recordwise.audit.files import CsvFile, DatasetFolder, Workbook, form_of, replay_files
 from recordwise.data import Schema
 from recordwise.distiller import PrivateDistiller
 from recordwise.encoders import encode, encoder_from
@@ -158,6 +158,46 @@ def parquet_of(path: Path, rows: list[list[Any]], labels: list[str] | None) -> N
     pq.write_table(pa.table(columns | ({} if labels is None else {"y": labels})), path)
 
 
+SPELLINGS: dict[str, dict[str, Any]] = {
+    "semicolons": {"ending": ".csv", "delimiter": ";", "encoding": "latin-1", "decimal": ","},
+    "packed": {"ending": ".csv.gz", "delimiter": "|", "encoding": "utf-16"},
+    "tabs": {"ending": ".tsv", "encoding": "cp1252"},
+    "workbook": {"ending": ".xlsx", "sheet": "Tabelle1"},
+    "dataset": {"ending": ""},
+}
+
+
+def spelled_otherwise(content: str, folder: Path) -> tuple[Source, Source]:
+    """The same table in a layout that the source declares."""
+    how = dict(SPELLINGS[content])
+    ending = how.pop("ending")
+    parts = []
+    for name, rows, labels in (
+        ("pool", mixed()[:NUM_POOL], None),
+        ("records", mixed()[NUM_POOL:], LABELS.tolist()),
+    ):
+        path = folder / f"{name}{ending}"
+        if not ending:
+            path.mkdir()
+        source = Source(path=path, labels=None if labels is None else "y", **how)
+        header = [f"c{place}" for place in range(4)] + (["y"] if labels is not None else [])
+        lines = [[*row, *([labels[at]] if labels is not None else [])] for at, row in enumerate(rows)]
+        if how.get("decimal") == ",":
+            lines = [[str(line[0]).replace(".", ","), "Größe " + line[1], *line[2:]] for line in lines]
+        made: Any = {".xlsx": Workbook, "": DatasetFolder}.get(ending, CsvFile)
+        form = made.__new__(made)
+        form.source, form.header = source, header
+        if made is DatasetFolder:
+            form.table = pa.table(dict(zip(header, map(list, zip(*lines, strict=True)), strict=True)))
+            lines = list(range(len(lines)))  # type: ignore[arg-type]
+        if made is Workbook:
+            pytest.importorskip("openpyxl")
+        written, _ = form.write(lines, path if path.is_dir() else folder)
+        written.path.rename(path)
+        parts.append(source)
+    return parts[1], parts[0]
+
+
 def write_files(reader: str, folder: Path) -> tuple[Source, Source]:
     """The records and the pool, as files of this form."""
     form, _, content = reader.partition(" ")
@@ -168,6 +208,8 @@ def write_files(reader: str, folder: Path) -> tuple[Source, Source]:
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(picture).save(place / f"{row:03}.png")
         return Source(path=folder / "records"), Source(path=folder / "pool")
+    if form == "spelled":
+        return spelled_otherwise(content, folder)
     if form in ("csv", "parquet"):
         rows = {"table": mixed(), "numbers": NUMBERS.tolist(), "text": [[" ".join(words)] for words in WORDS]}.get(
             content
@@ -208,6 +250,7 @@ ENCODERS = {
     "npz numbers": ["scaler", "pca"],
     "npz pictures": ["pca", "hog", "hog+pca"],
     "txt": ["text"],
+    **{f"spelled {name}": ["table"] for name in SPELLINGS},
     "folder": ["pca", "hog", "hog+pca"],
 }
 PAIRS = [(reader, encoder) for reader, encoders in ENCODERS.items() for encoder in encoders]

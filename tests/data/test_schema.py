@@ -248,3 +248,34 @@ def test_a_moment_has_the_same_bits_in_every_type_that_holds_it() -> None:
 def test_text_may_come_as_bytes_of_any_length() -> None:
     read = Schema(kind="text").read([b"a", b"ab", ["c"], b""])
     assert read.samples.tolist() == ["a", "ab", "c", ""] and read.readable.all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "formats"),
+    [
+        (["2024-01-31", "2024-02-01"], ("%Y-%m-%d",)),
+        (["31.01.2024 08:15", "01.02.2024 17:30"], ("%d.%m.%Y %H:%M",)),
+        (["2024-01-31", "2024-02-01T10:00:00Z", ""], ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%z")),
+        (["08:15", "17:30"], ("%H:%M",)),
+        (["01/31/2024", "02/01/2024"], ("%m/%d/%Y",)),
+        (["31/01/2024", "01/02/2024"], ("%d/%m/%Y",)),
+        (["01/02/2024", "02/01/2024"], None),  # either may be meant: somebody has to say
+        (["31/01/2024", "01/31/2024"], None),
+        (["2024-01-31", "soon"], None),
+    ],
+)
+def test_a_pool_s_dates_are_known_where_nobody_could_read_them_otherwise(
+    cells: list[str], formats: tuple[str, ...] | None
+) -> None:
+    pool = [[cell, "a"] for cell in cells]
+    column = Schema.of(pool, columns=["when", "group"], parse=True).columns[0]
+    assert (column.kind, column.formats) == (("date", formats) if formats else ("category", ()))
+
+
+def test_a_date_that_was_read_is_still_a_date() -> None:
+    pool = [["2024-01-31", "a"], ["2024-02-01", "b"], ["", "a"]]
+    schema = Schema.of(pool, columns=["when", "group"], parse=True)
+    read = schema.pool(pool)
+    again = Schema.of(read)
+    assert again.columns[0].kind == "date"
+    assert again.read(read).samples[:2].tolist() == schema.read(read).samples[:2].tolist() == read[:2].tolist()

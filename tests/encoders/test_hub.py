@@ -179,3 +179,22 @@ def test_a_model_is_installed_if_its_package_is_or_the_hub_has_kept_it(monkeypat
     assert sentences_module.installed() == "sentence-transformers:all-MiniLM-L6-v2"
     there.clear()
     assert sentences_module.installed() is None
+
+
+def test_the_same_weights_pooled_otherwise_are_another_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pooling(nn.Module):
+        def __init__(self, mode: str) -> None:
+            super().__init__()
+            self.mode = mode
+
+        def get_config_dict(self) -> dict[str, str]:
+            return {"pooling_mode": self.mode}
+
+    def pooled(mode: str) -> str:
+        network = Model()
+        network.pooling = Pooling(mode)
+        library = SimpleNamespace(SentenceTransformer=lambda *names, **settings: network)
+        monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+        return fingerprint(encoder_from("sentence-transformers:tiny", POOL, seed=0))
+
+    assert pooled("mean") == pooled("mean") != pooled("cls")

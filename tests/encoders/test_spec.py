@@ -65,6 +65,7 @@ def test_transformers_and_modules_are_taken_as_they_are() -> None:
         ("missing.safetensors", "must be a file, got 'missing.safetensors'"),
         ({"name": "net.safetensors", "dim": 3}, "has no setting 'dim', it has side, device, batch_size"),
         (7, "got 7"),
+        (Pca, r"an object and not a class: Pca\(\) instead of Pca"),
         (None, "got None"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from recordwise.data import Schema
 from recordwise.encoders import Table
 from recordwise.errors import InvalidInput
 
@@ -95,3 +96,32 @@ def test_dates_are_numbers_of_days() -> None:
     vectors = encoder.transform([["2020-01-06", 0], [pd.Timestamp("2020-01-06"), 0], [18267.0, 0], ["6.1.", 0]])
     assert vectors[:, 0].tolist() == [0, 0, 0, 0]
     assert encoder.transform(pool)[:, 0].tolist() == [-1, 1]
+
+
+def test_dates_lie_in_a_year_a_week_and_a_day() -> None:
+    hours = pd.date_range("2020-01-01", "2023-12-31", freq="7h")
+    pool = pd.DataFrame({"when": hours, "group": ["a", "b"] * (len(hours) // 2) + ["a"] * (len(hours) % 2)})
+    encoder = Table().fit(Schema.of(pool).pool(pool))  # as a run shows it to the encoder
+    days = ["2021-12-31T10:00", "2022-01-01T10:00", "2022-07-01T10:00", "2022-01-08T10:00", "2022-01-01T22:00", None]
+    asked = np.array([[None if day is None else np.datetime64(day), "a"] for day in days], dtype=object)
+    vectors = encoder.transform(asked)
+    assert vectors.shape[1] == 1 + 6 + 2  # when, three circles, two groups
+    year, week, day = vectors[:, 1:3], vectors[:, 3:5], vectors[:, 5:7]
+    near, far = np.linalg.norm(year[0] - year[1]), np.linalg.norm(year[1] - year[2])
+    assert near < 0.02 < 1 < far  # December lies beside January, July opposite
+    assert np.array_equal(week[1], week[3]) and not np.array_equal(week[0], week[1])
+    assert np.array_equal(day[0], day[1]) and np.linalg.norm(day[1] - day[4]) > 1
+    assert not vectors[5, 1:7].any()  # a gap is in the middle of everything
+    np.testing.assert_allclose((vectors[:5, 1:7] ** 2).sum(axis=1), 1, rtol=1e-6)  # together as much as one column
+    assert Table(calendar=False).fit(Schema.of(pool).pool(pool)).transform(asked).shape[1] == 1 + 2
+
+
+def test_a_circle_that_the_pool_does_not_fill_is_left_out() -> None:
+    def circles(days: list[str]) -> list[str]:
+        pool = pd.DataFrame({"when": pd.to_datetime(days), "n": range(len(days))})
+        return Table().fit(Schema.of(pool).pool(pool)).encodings_[0].circles  # type: ignore[union-attr]
+
+    assert circles([f"2024-03-{day:02}" for day in range(1, 12)]) == []  # eleven days are less than two weeks
+    assert circles([f"2024-03-{day:02}" for day in range(1, 30)]) == ["week"]
+    assert circles([f"{year}-03-01" for year in range(1990, 2024)]) == ["week"]  # the same day of every year
+    assert circles(["2024-03-01 08:00", "2024-03-01 17:00"]) == ["day"]

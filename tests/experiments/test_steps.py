@@ -8,7 +8,7 @@ import numpy as np
 from experiments.steps import cast_votes, design_of, run_round
 
 from recordwise import pipeline, votes
-from recordwise.labels import neighbour_graph
+from recordwise.labels import query_graph
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.release import pack
@@ -37,7 +37,7 @@ def test_a_round_is_a_release_and_its_labels_and_a_student_learns_it() -> None:
     found = run_round(QUERIES, cast, design, 5, pool=POOL)
     noise = SeededNoise(5)
     released = protocol.server([protocol.client(cast, noise)], noise)
-    graph = neighbour_graph(POOL, QUERIES.vectors)
+    graph = query_graph(POOL, QUERIES.vectors)
     assert pack(found.release) == pack(released) and not found.release.guarantee.private
     labels = pipeline.label(released, QUERIES, graph, design)
     assert np.array_equal(found.labels.probabilities, labels.probabilities)

@@ -20,9 +20,10 @@ from types import FrameType
 from recordwise import cli
 
 KNOWN = {0, 1, 2, 3, 4, 5, 6, 7, 8}  # 70 is a fault that nobody thought of, 130 an interrupted command
-PATIENCE = 60  # seconds: far more than any of these commands takes, on a busy machine too
-STEP = " ..."  # a line that shows how far a run is
-NOTE = "recordwise: note: "  # what a check found that stops nothing
+PATIENCE = 240  # seconds: far more than any of these commands takes, on a busy machine too
+OURS = "recordwise: "  # the one line
+STEP = " ..."  # the end of a line that shows how far a run is
+NOTE = f"{OURS}note: "  # what a check found that stops nothing
 HOLDER = "for the holder only"  # lines beside the output that tell of records
 
 
@@ -35,13 +36,14 @@ class Ended:
     @property
     def mistake(self) -> str:
         """What is wrong with this ending; empty where nothing is."""
-        told = [line for line in self.err.splitlines() if line.strip() and not line.endswith(STEP)]
-        lines = [line for line in told if HOLDER not in line and not line.startswith(NOTE)]
+        told = [line for line in self.err.splitlines() if line.strip() and HOLDER not in line]
+        ended = [line for line in told if line.startswith(OURS) or not line.endswith(STEP)]
+        lines = [line for line in ended if not line.startswith(NOTE)]
         if self.code not in KNOWN:
             return f"exit code {self.code}: {self.err[-2000:]}"
         if "Traceback" in self.err + self.out:
             return "a traceback"
-        if self.code and (len(lines) != 1 or not lines[0].startswith("recordwise: ") or len(lines[0]) < 20):
+        if self.code and (len(lines) != 1 or not lines[0].startswith(OURS) or len(lines[0]) < 20):
             return f"{len(lines)} lines: {self.err[-2000:]}"
         return ""
 

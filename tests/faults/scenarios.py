@@ -26,9 +26,9 @@ from recordwise.federation.secure_sum import masks
 from recordwise.hashing import digest, digest_of
 from recordwise.pipeline import Round
 from recordwise.privacy.device_account import DeviceAccount
-from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.payments import Payments
 from recordwise.protocols.release import pack
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
@@ -86,7 +86,9 @@ def job(root: Path, mark: Mark, **settings: Any) -> Outcome:
 def individual(root: Path, mark: Mark) -> Outcome:
     """The same, with records that pay for themselves."""
     found = job(root, mark, round_epsilon=1.0)
-    paid = RecordFilter.load(root / "runs" / "job" / "private" / "payments.npz")
+    folder = root / "runs" / "job"
+    paid = Payments(folder / "private" / "payments", json.loads((folder / "run.json").read_text())["run"]).load()
+    assert paid is not None
     # Each of the two rounds costs a record half of what it has: it ends with nothing left, and never with more paid.
     found["paid"] = [float(paid._payments[number]) for number in paid._paid]
     return found
@@ -109,7 +111,7 @@ def restarted(root: Path, mark: Mark) -> Outcome:
         begun = Checkpoint.open(folder, {"epsilon": 5.0})
         for name in ("encoder", "queries-1"):
             begun.keep(name, lambda: [1.0, 2.0])
-        path = begun.private_path("payments.npz")
+        path = begun.private_path("payments")
         assert path is not None
         path.write_bytes(b"of another run")
         del begun

@@ -9,6 +9,8 @@ from bad_commands import bad_commands
 from ended import none_of, recordwise
 from tiny import charges, fill
 
+from counts import Counted
+
 HELP = (2, "")  # a bare command shows its help on standard output, and says nothing else
 
 
@@ -29,7 +31,9 @@ def test_some_bad_commands_end_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_all_bad_commands_end_in_one_line(tmp_path: Path) -> None:
+def test_all_bad_commands_end_in_one_line(tmp_path: Path, counted: Counted) -> None:
     commands = list(bad_commands())
     assert len(commands) >= 138
-    none_of(mistakes(tmp_path, commands))
+    found = mistakes(tmp_path, commands)
+    counted("commands with a mistake", len(commands), len(found))
+    none_of(found)

@@ -10,6 +10,8 @@ from bad_jobs import bad_jobs
 from ended import none_of, recordwise
 from tiny import JOB, charges, document, fill
 
+from counts import Counted
+
 FEW, MANY = 60, 900
 UNTAUGHT = "there is nothing to teach"  # the one refusal that a release may come before, as `errors.py` says
 
@@ -43,7 +45,9 @@ def test_some_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(4))
-def test_all_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path, part: int) -> None:
+def test_all_bad_jobs_end_in_one_line_and_cost_nothing(tmp_path: Path, part: int, counted: Counted) -> None:
     jobs = list(itertools.islice(bad_jobs(), MANY))
     assert len(jobs) == MANY
-    none_of(mistakes(tmp_path, jobs[part::4]))
+    found = mistakes(tmp_path, jobs[part::4])
+    counted("job files with a mistake", len(jobs[part::4]), len(found))
+    none_of(found)

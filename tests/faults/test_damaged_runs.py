@@ -10,6 +10,8 @@ from damage import Damage, damaged
 from ended import none_of, recordwise
 from tiny import JOB, charges, document, fill
 
+from counts import Counted
+
 BEGUN = ("run.json", "encoder", "queries")  # what a run keeps before it releases anything
 
 
@@ -56,7 +58,11 @@ def test_a_damaged_run_goes_on_or_ends_in_one_line(finished: Path, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("run", ["done", "begun"])
-def test_every_damaged_run_goes_on_or_ends_in_one_line(finished: Path, tmp_path: Path, run: str) -> None:
+def test_every_damaged_run_goes_on_or_ends_in_one_line(
+    finished: Path, tmp_path: Path, run: str, counted: Counted
+) -> None:
     cases = list(damaged(finished / "runs" / run))
     assert len(cases) >= 34
-    none_of(mistakes(finished, tmp_path, cases, run))
+    found = mistakes(finished, tmp_path, cases, run)
+    counted("damaged folders of runs", len(cases), len(found))
+    none_of(found)

@@ -25,6 +25,7 @@ from PIL import Image
 from tiny import JOB, document
 from torch import nn
 
+from counts import BYTES, Counted, Share
 from recordwise.data import Schema
 from recordwise.data.files import read
 from recordwise.device import Task
@@ -36,6 +37,7 @@ from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.replies import Reply
 from recordwise.formats import Archive, array_from, json_from, parquet_file, picture_file, toml_file
+from recordwise.formats.framing import length_of
 from recordwise.formats.weights import safetensors_file
 from recordwise.job import read_job
 from recordwise.nearest.poll import Metric
@@ -44,6 +46,7 @@ from recordwise.privacy.events import Pure, from_json, to_json
 from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import SystemNoise
+from recordwise.privacy.payments import Payments
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.local import Collision, parameters, wire
 from recordwise.protocols.release import pack, unpack
@@ -163,13 +166,14 @@ def opened_account() -> bytes:
     return written(make, "account.json")
 
 
-def paid() -> bytes:
-    def make(path: Path) -> None:
-        one = RecordFilter(1, 5)
-        one.admit(np.ones(5, np.int64), Fraction(1, 4))
-        one.save(path)
+def paid() -> RecordFilter:
+    one = RecordFilter(1, 5)
+    one.admit(np.ones(5, np.int64), Fraction(1, 4))
+    return one
 
-    return written(make, "paid.npz")
+
+def payments(path: Path) -> Payments:
+    return Payments(path, "fuzz")
 
 
 def schemas() -> list[bytes]:
@@ -208,7 +212,7 @@ def requests() -> list[bytes]:
 
 
 def framing(content: bytes) -> object:
-    return frames.read_request(content), frames.read_reply(content), frames.length_of(content[:4].ljust(4, b"\0"))
+    return frames.read_request(content), frames.read_reply(content), length_of(content[:4].ljust(4, b"\0"))
 
 
 TARGETS: dict[str, Target] = {
@@ -248,7 +252,12 @@ TARGETS: dict[str, Target] = {
     "summary": Target(of_file(Summary.read, "summary.json"), lambda: [summary()], 20_000),
     "device account": Target(of_file(account, "account.json"), lambda: [opened_account()], 30_000),
     "device task": Target(of_file(Task.load, "task.npz"), lambda: [_task()], 15_000),
-    "record filter": Target(of_file(RecordFilter.load, "paid.npz"), lambda: [paid()], 30_000),
+    "record filter": Target(RecordFilter.from_bytes, lambda: [paid().to_bytes()], 30_000),
+    "payments": Target(
+        of_file(lambda path: payments(path).load(), "payments"),
+        lambda: [written(lambda path: payments(path).save(paid()), "payments")],
+        60_000,
+    ),
 }
 
 
@@ -266,7 +275,7 @@ def fuzz(target: Target, count: int) -> None:
         target.parse(example)  # what the others are made of is good
     for number, content in enumerate(mutations(examples, count)):
         said = ""
-        with at_most(20):
+        with at_most(60):
             try:
                 target.parse(content)
             except RecordwiseError as fault:
@@ -286,6 +295,10 @@ def test_a_parser_survives_what_is_nearly_right(name: str, tmp_path: Path, monke
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_parser_survives_a_minute(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parser_survives_a_minute(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted, share: Share
+) -> None:
     monkeypatch.chdir(tmp_path)
-    fuzz(TARGETS[name], TARGETS[name].many)
+    many = share(TARGETS[name].many)
+    fuzz(TARGETS[name], many)
+    counted(BYTES, many, 0)  # the first that goes wrong ends the test

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -194,7 +195,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 RESULTS = ("student.npz", "labels.csv", "summary.json", "report.html", "lock")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("damage", few_and_many(*DAMAGE))
 def test_a_damaged_folder_is_one_line_and_no_second_charge(finished: Path, tmp_path: Path, damage: str) -> None:
     for path in files(finished):
@@ -328,6 +329,13 @@ def test_no_source_of_ours_reads_a_pickle() -> None:
         assert found <= allowed, found
     assert (root / "vision" / "training.py").read_text().count("torch.load(") == 1
     assert "weights_only=True" in (root / "vision" / "training.py").read_text()
+
+
+def test_no_torch_is_asked_for_whose_weights_could_run_code() -> None:
+    """Before 2.6 `weights_only=True` did not keep what it promises (CVE-2025-32434)."""
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    bounds = re.findall(r'"torch>=(\d+)\.(\d+)', project.read_text())
+    assert bounds and all((int(major), int(minor)) >= (2, 6) for major, minor in bounds)
 
 
 def test_a_hostile_skops_part_is_refused(tmp_path: Path) -> None:

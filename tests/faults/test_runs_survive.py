@@ -12,6 +12,8 @@ from functools import partial
 import pytest
 from victims import KILL, KILL_HALFWAY, Count, Victims, injuries, power_cuts, races
 
+from counts import Counted
+
 pytestmark = pytest.mark.timeout(900)
 
 FULL_DISK, BROKEN_DISK = -errno.ENOSPC, errno.EIO
@@ -61,10 +63,13 @@ def test_a_sample_of_faults_leaves_no_trace(victims: Victims, name: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
-def test_many_faults_leave_no_trace(victims: Victims, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_faults_leave_no_trace(
+    victims: Victims, name: str, capsys: pytest.CaptureFixture[str], counted: Counted
+) -> None:
     count = MANY[name](victims)
     with capsys.disabled():
         print(f"\n{count}", flush=True)
+    counted(count.kind, count.tried, count.faults.total())
     assert count.tried and not count.faults, f"{count}\n" + "\n".join(count.shown)
 
 

@@ -17,6 +17,9 @@ from typing import Any
 
 from disk import Disk, Point, changes_in, digest, put
 
+from counts import DISKS, KILLS, POWER, RACES
+from in_memory import memory
+
 HERE = Path(__file__).parent
 KILL, KILL_HALFWAY = 0, 100_000
 CLOSE = 5  # changes after a commit that are tried first of all
@@ -45,8 +48,7 @@ class Victims:
     """A program that forks processes at our order, all of them with `disk.c` between them and the disk."""
 
     def __init__(self) -> None:
-        # In memory where the machine offers it: what is synced there is quick, and what is lost is our own decision.
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.folder = Path(tempfile.mkdtemp(dir=memory()))
         library = self.folder / "disk.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "disk.c", "-ldl"], check=True)
         tests = HERE.parent
@@ -98,6 +100,7 @@ class Count:
     """Columns that must be zero, and how many were tried."""
 
     what: str
+    kind: str
     tried: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     shown: list[str] = field(default_factory=list)
@@ -167,7 +170,7 @@ def power_cuts(
       commits: Try only the changes right after a ledger's commit.
     """
     root, log, _ = victims.record(scenario, twin)
-    count = Count(f"power cuts of {scenario} {party} {twin}".strip())
+    count = Count(f"power cuts of {scenario} {party} {twin}".strip(), POWER)
     disk, since = Disk(root), CLOSE
     states: dict[tuple[bytes, tuple[str, ...]], tuple[dict[str, bytes | None], Point]] = {}
     for point in disk.play(log):
@@ -189,7 +192,7 @@ def injuries(victims: Victims, scenario: str, fault: int, *, every: int = 1, twi
       fault: As `disk.c` takes it: killed, or an error that the change ends with.
     """
     _, _, whole = victims.record(scenario)
-    count = Count(f"{_called(fault)} of {scenario} {twin}".strip())
+    count = Count(f"{_called(fault)} of {scenario} {twin}".strip(), KILLS if fault in (KILL, KILL_HALFWAY) else DISKS)
     for at in range(1, whole.changes + 1, every):
         root, log = victims.root(), victims.folder / "log"
         log.unlink(missing_ok=True)
@@ -204,7 +207,7 @@ def injuries(victims: Victims, scenario: str, fault: int, *, every: int = 1, twi
 
 def races(victims: Victims, scenario: str, *, tries: int, processes: int = 2, twin: str = "") -> Count:
     """Let several processes begin one folder at once, and start it once more."""
-    count = Count(f"races of {processes} in {scenario} {twin}".strip())
+    count = Count(f"races of {processes} in {scenario} {twin}".strip(), RACES)
     for number in range(tries):
         root = victims.root()
         ends = victims.order(scenario, root, processes=processes, twin=twin)

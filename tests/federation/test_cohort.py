@@ -21,7 +21,7 @@ from recordwise.protocols.local import (
     SubsetSelection,
     UnaryEncoding,
 )
-from recordwise.protocols.shuffle import ShuffleSingle
+from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.votes.ballot import Ballot, Votes
 
 FALSE_FAILURE = 1e-9
@@ -30,7 +30,7 @@ COUNTS = np.array([[7, 1], [0, 4]])
 DRAWS = 800
 
 
-def real(protocol: LocalMechanism | DistributedLaplace, seed: int) -> np.ndarray:
+def real(protocol: LocalMechanism | DistributedLaplace | ShuffleMulti, seed: int) -> np.ndarray:
     """The tally of real messages, one client per device."""
     noise = SeededNoise(seed)
     cells = np.repeat(np.arange(4), COUNTS.ravel())
@@ -74,8 +74,14 @@ def test_other_cohorts_are_made_of_the_devices_own_messages(kind: type[LocalMech
         assert same_law(simulated[:, *cell], one_by_one[:, *cell]) > FALSE_FAILURE
 
 
-def test_distributed_cohorts_have_the_law_of_summed_shares() -> None:
-    protocol = DistributedLaplace(ballot=BALLOT, epsilon=Fraction(1), survivors=8, parties=20, largest_count=12)
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        DistributedLaplace(ballot=BALLOT, epsilon=Fraction(1), survivors=8, parties=20, largest_count=12),
+        ShuffleMulti(ballot=BALLOT, epsilon=Fraction(2), delta=Fraction(1, 100), senders=12),
+    ],
+)
+def test_cohorts_that_share_noise_have_the_law_of_its_sum(protocol: DistributedLaplace | ShuffleMulti) -> None:
     simulated = np.array([simulate_cohort(protocol, COUNTS, seed=s).estimate for s in range(250)])
     one_by_one = np.array([real(protocol, 10_000 + s) for s in range(250)])
     for cell in np.ndindex(2, 2):

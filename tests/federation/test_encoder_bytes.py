@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recordwise.encoders import encode, encoder_from
+from recordwise.encoders import Manner, encode, encoder_from, encoding
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation import encoder_bytes, protocol_json
 from recordwise.hashing import fingerprint
@@ -94,6 +94,31 @@ def test_an_encoder_that_unpacks_to_more_than_it_may_is_refused_before_it_is_unp
         encoder_bytes.from_bytes(content)
 
 
+@pytest.mark.parametrize("shape", [(1, encoder_bytes.MOST_SIDE + 1), (encoder_bytes.MOST_SIDE + 1, 1), (0, 10**15)])
+def test_an_encoder_that_makes_a_record_too_long_is_refused_before_it_is_built(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record's vector would fill the silo's memory, whatever the plan says of its length."""
+    linear = {"class": "recordwise.encoders.exact.ExactLinear", "state": {"weights": {"array": "array-0"}}}
+    content = packed(linear, **{"array-0": np.zeros(shape, np.float16)})
+    monkeypatch.setattr("recordwise.stored.from_parts", lambda *_, **__: pytest.fail("it was built"))
+    for read in (encoder_bytes.from_bytes, encoder_bytes.shown_as):
+        with pytest.raises(ProtocolFault, match="1,048,576 numbers to a side"):
+            read(content)
+
+
+@pytest.mark.parametrize(("spec", "pool"), POOLS, ids=[spec for spec, _ in POOLS])
+def test_records_are_encoded_so_few_at_a_time_that_they_fit(
+    spec: str, pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = encoder_from(spec, pool, seed=0).fit(pool)
+    together = encode(encoder, pool)
+    monkeypatch.setattr(encoding, "NUMBERS", 2 * together.shape[1])
+    alike = [len(range(*batch.indices(len(pool)))) for batch in encoding._batches(encoder, len(pool), Manner.EXACT)]
+    assert max(alike) <= 2 and sum(alike) == len(pool)
+    assert np.array_equal(encode(encoder, pool), together)
+
+
 def test_an_encoder_that_is_nested_too_deep_is_refused() -> None:
     told: Any = 1
     for _ in range(40):
@@ -132,6 +157,7 @@ def changed(spec: int, **parts: Any) -> Any:
         changed(1, **{"projection_.weights": np.full((5, 5), 2.0**40)}),
         changed(1, **{"projection_.limit": 0.3}),
         changed(2, **{"steps.0.1.orientations": 10**9}),
+        changed(2, **{"steps.0.1.shape_": (10**6, 10**6)}),
         changed(3, rarity_=RNG.normal(size=(40, 9))),
         changed(3, **{"words_.ngram_range": (1, 10**9)}),
         changed(3, **{"words_.vocabulary_": {"cat": 0, "dog": 0}}),
@@ -222,7 +248,7 @@ def test_mechanisms_for_one_process_are_neither_sent_nor_built(
         protocol_json.from_json(sent)
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 @pytest.mark.parametrize(
     "change",

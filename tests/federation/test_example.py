@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from recordwise.federation.nodes import node_in
 from recordwise.federation.policy import approve
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "federation"
+
+
+def assert_shown(offer: str) -> None:
+    """Line by line what the page shows, but for digests and what follows from the last bits of an encoder."""
+    page = (EXAMPLE.parents[1] / "docs" / "federation.md").read_text()
+    lines = page[page.index("run 8f0c…") :].partition("```")[0].splitlines()
+    for line, said in zip(lines, offer.splitlines(), strict=True):
+        told = re.split(r" [0-9a-f]{4}…| numbers, |…", line)
+        assert said.startswith(told[0]) and (not line.startswith("run ") or said.endswith(told[1])), line
 
 
 def test_the_example_runs_once_every_hospital_approved(tmp_path: Path) -> None:
@@ -30,6 +40,7 @@ def test_the_example_runs_once_every_hospital_approved(tmp_path: Path) -> None:
         run_coordinator(tmp_path / "hub", exchange)
     for name in example.SILOS:
         (offer,) = (tmp_path / name / "state" / "offers").glob("*.txt")
+        assert_shown(offer.read_text())
         assert "cost of the whole run, at most: epsilon 4" in approve(tmp_path / name / "state", offer.stem)
     summary = run_coordinator(tmp_path / "hub", exchange)
     assert summary.private

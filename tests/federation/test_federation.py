@@ -15,6 +15,7 @@ import pytest
 from federation.world import CLASSES, LOUD, Tampered, World
 from recordwise.data import Schema
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, ProtocolFault
+from recordwise.federation import silo as silo_module
 from recordwise.federation.exchange import Node
 from recordwise.federation.federation import Federation
 from recordwise.federation.forms import frame, unframe
@@ -22,7 +23,7 @@ from recordwise.federation.identity import identity_key, open_sealed, seal_to
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.policy import Policy, approve
 from recordwise.federation.records import SiloRecords
-from recordwise.federation.refusals import Refusal
+from recordwise.federation.refusals import Failed, Refusal
 from recordwise.federation.replies import Reply
 from recordwise.federation.settings import FederationSection, PolicySection
 from recordwise.federation.shuffling import ShufflerNode, packed
@@ -33,6 +34,7 @@ from recordwise.privacy.ledger import Ledger
 from recordwise.protocols.central import ExactCounts
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.release import Tally
+from recordwise.protocols.shuffle import sealing
 from recordwise.protocols.terms import Terms
 from recordwise.votes import NOBODY, Ballot
 
@@ -674,6 +676,23 @@ def test_what_fails_once_records_were_touched_is_charged_and_answered_with_one_s
     assert silo.reply(stage, request) == message  # and it stays so
 
 
+@pytest.mark.parametrize("trust", [Trust.LOCAL, Trust.SHUFFLE])
+def test_an_answer_that_would_fit_no_frame_is_not_made(
+    tmp_path: Path, trust: Trust, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, plan = planned(tmp_path, trust)
+    silo, ask = fresh_silo(one, tmp_path), ask_of(plan)
+    silo.answer("plan", plan.to_bytes())
+    votes = silo._votes(plan, ask)
+    sealed = plan.protocol.message_size + (50 if trust is Trust.SHUFFLE else 0)
+    monkeypatch.setattr(silo_module, "MOST_ANSWER", len(votes) * sealed)
+    assert silo._protected(plan, ask), "so many fit"
+    monkeypatch.setattr(silo_module, "MOST_ANSWER", len(votes) * sealed - 1)
+    monkeypatch.setattr(type(plan.protocol), "client", lambda *_: pytest.fail("it was made"))
+    with pytest.raises(Failed):
+        silo.answer("vote", ask.to_bytes())
+
+
 def test_refusals_before_records_are_touched_do_not_depend_on_them(tmp_path: Path) -> None:
     """The same requests get the same refusals from a silo that has no records to look at."""
     one, plan = planned(tmp_path)
@@ -781,7 +800,7 @@ def test_under_distributed_trust_single_counts_are_not_among_the_coordinators_in
         if stage != "mask":
             continue
         name = node
-        body = json.loads(json.loads(Reply.verified(message, one.roster[name]).body)["body"])
+        body = json.loads(unframe(Reply.verified(message, one.roster[name]).body)[1])
         protocol = fitted.rounds_[0].release
         assert isinstance(protocol, Tally)
         width = len(bytes.fromhex(body["vector"])) // protocol.estimate.size
@@ -791,7 +810,7 @@ def test_under_distributed_trust_single_counts_are_not_among_the_coordinators_in
         assert (masked != counts).mean() > 0.5
 
 
-def test_the_coordinator_cannot_open_what_goes_through_the_shuffler(tmp_path: Path) -> None:
+def test_neither_the_coordinator_nor_the_shuffler_can_read_a_silo_s_messages_alone(tmp_path: Path) -> None:
     one = world(tmp_path, Trust.SHUFFLE, rounds=1, threshold=3)
     exchange = Tampered(one.nodes())
     one.fit(exchange)
@@ -805,7 +824,25 @@ def test_the_coordinator_cannot_open_what_goes_through_the_shuffler(tmp_path: Pa
             for key in keys:
                 with pytest.raises(ProtocolFault):
                     open_sealed(key, onion, *purpose("onion", plan, ask, name))
-            assert open_sealed(one.mixer_key, onion, *purpose("onion", plan, ask, name))
+            inner = open_sealed(one.mixer_key, onion, *purpose("onion", plan, ask, name))
+            size = plan.protocol.message_size + sealing.OVERHEAD
+            assert len(inner) == size * len(one.records[name].votes(plan, ask))
+            with pytest.raises(ProtocolFault):
+                sealing.open_sealed(one.mixer_key, inner[:size], sealing.SHUFFLED)
+            assert sealing.open_sealed(keys[1], inner[:size], sealing.SHUFFLED)  # what only mixed batches reach
+
+
+@pytest.mark.parametrize("trust", [Trust.CENTRAL, Trust.SHUFFLE])
+def test_a_run_s_folder_holds_no_key(tmp_path: Path, trust: Trust) -> None:
+    """It may be passed on; the keys lie beside it."""
+    one = world(tmp_path, trust, rounds=1, threshold=3)
+    one.fit(Tampered(one.nodes()))
+    keys = [path.read_text().strip() for path in (tmp_path / "run.keys").iterdir() if path.suffix == ".key"]
+    keys += [key.hex() for key in (*one.identities.values(), one.mixer_key)]
+    held = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(keys) > 3 and held
+    for key in keys:
+        assert not any(key.encode() in content or bytes.fromhex(key) in content for content in held)
 
 
 def shuffle_request(tmp_path: Path) -> tuple[World, ShufflerNode, bytes, list[bytes]]:

@@ -17,6 +17,14 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
         assert f"def {function}(" in places[file].read_text() or not function, f"{file}::{function}"
 
 
+def test_every_row_of_the_threat_model_names_a_test() -> None:
+    attacks = PAGE.read_text().split("## How much was tried")[0]
+    heads = ("| tries", "| takes")
+    rows = [line for line in attacks.splitlines() if line.startswith("| ") and not line.startswith(heads)]
+    assert len(rows) > 40
+    assert not [row for row in rows if not re.search(r"`test_\w+\.py", row)]
+
+
 def test_every_attacker_of_the_threat_model_has_a_section() -> None:
     text = PAGE.read_text()
     for attacker in (

@@ -30,9 +30,12 @@ class Wire:
     def __init__(self, root: Path, *names: str) -> None:
         self.root, self.names = root, names
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        # Held for as long as this lives: between two coordinators nobody else gets the port, nor does a node that dials
+        # it while nobody listens, and would then talk to itself. Who listens may share it with who only holds it.
+        self.held = socket.socket()
+        self.held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.held.bind(("127.0.0.1", 0))
+        self.port = int(self.held.getsockname()[1])
         self.pool, _ = blobs(90, "pool")
         self.samples, self.labels = blobs(PER_SILO * len(names), "records")
         new_party(root / "hub", CERTIFICATE)
@@ -60,7 +63,7 @@ class Wire:
     def coordinator(self, name: str, **changes: Any) -> Path:
         """A coordinator's folder for one run: the hub's keys, and a run of its own."""
         told: dict[str, Any] = {"trust": "central", "epsilon": 400.0, "delta": 0.0, "rounds": 2, "threshold": 2}
-        told |= {"timeout": 60, "patience": 60, **changes}
+        told |= {"timeout": 240, "patience": 240, **changes}
         folder = self.root / name
         folder.mkdir()
         for kept in ("identity.key", CERTIFICATE):
@@ -100,7 +103,7 @@ class Wire:
     def log(self, name: str) -> str:
         return (self.root / name / "log").read_text(errors="replace")
 
-    def until(self, name: str, words: str, timeout: float = 120) -> None:
+    def until(self, name: str, words: str, timeout: float = 240) -> None:
         """Wait until a party's log says something."""
         end = time.monotonic() + timeout
         while words not in self.log(name):
@@ -110,11 +113,12 @@ class Wire:
     def signal(self, name: str, number: signal.Signals) -> None:
         self.processes[name].send_signal(number)
         if number is signal.SIGKILL:
-            self.processes[name].wait(15)
+            self.processes[name].wait(60)
 
     def stop(self) -> None:
         for process in self.processes.values():
             self._end(process)
+        self.held.close()
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         if name in self.processes:
@@ -131,7 +135,7 @@ class Wire:
         if process.poll() is None:
             process.kill()
             process.send_signal(signal.SIGCONT)
-        process.wait(15)
+        process.wait(60)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -74,10 +74,10 @@ class World:
     attempts: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    names: Sequence[str] = ("north", "south", "west")
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        self.names = ["north", "south", "west"]
         self.identities = {name: identity_key() for name in (*self.names, "mixer")}
         self.roster = {name: public_identity(self.identities[name]) for name in self.names}
         self.mixer_key = masks.fresh_key()

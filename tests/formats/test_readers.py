@@ -19,6 +19,7 @@ import recordwise
 from recordwise.errors import InvalidInput
 from recordwise.formats import (
     Archive,
+    Layout,
     array_file,
     array_from,
     content_of,
@@ -31,7 +32,9 @@ from recordwise.formats import (
     opened,
     parquet_file,
     picture_file,
+    picture_size,
     pictures,
+    text_lines,
     text_of,
     toml_file,
 )
@@ -49,6 +52,8 @@ READERS = {
     "parquet_file": lambda path: parquet_file(path).__enter__(),
     "picture_file": picture_file,
     "safetensors_file": safetensors_file,
+    "picture_size": picture_size,
+    "text_lines": lambda path: text_lines(path, Layout()),
     "text_of": text_of,
     "toml_file": toml_file,
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from recordwise.cli.main import app
+from recordwise.data import Loaded
+from recordwise.errors import InvalidInput
+from recordwise.handover import Labelled, names_of
+from recordwise.handover.labelled import read_labelled
+from recordwise.job import read_job
 from recordwise.randomness import seeded
 
 Write = Callable[[Path, int], tuple[str, list[str]]]
@@ -74,12 +82,77 @@ def arrays(folder: Path, count: int) -> tuple[str, list[str]]:
     return ".npz", ["--labels", "y"]
 
 
+def dataset_on_disk(folder: Path, count: int) -> tuple[str, list[str]]:
+    """As `datasets` writes it: Arrow, and beside it which names the numbers of a column stand for."""
+    pa = pytest.importorskip("pyarrow")
+    text = {"dtype": "string", "_type": "Value"}
+    noted = {"ticket": text, "text": text, "label": {"names": [*WORDS], "_type": "ClassLabel"}}
+    for name, size in (("records", count), ("pool", count), ("new", 30)):
+        label = np.arange(size) % 2
+        texts = [" ".join(RNG.choice(WORDS[[*WORDS][one]].split(), 8)) for one in label]
+        columns = {"ticket": [f"T{RNG.integers(10**12)}" for _ in texts], "text": texts}
+        table = pa.table(columns | ({"label": label} if name == "records" else {}))
+        features = {one: noted[one] for one in table.column_names}
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        (folder / name).mkdir()
+        path = str(folder / name / "data-00000-of-00001.arrow")
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": None}
+        (folder / name / "state.json").write_text(json.dumps(state))
+    return "", ["--labels", "label"]
+
+
+GERMAN = ["Patient Nr", "Aufnahme", "Temperatur", "Ort", "Notiz", "Ergebnis"]
+
+
+def german_rows(size: int) -> list[list[str]]:
+    rows = []
+    for row in range(size):
+        ill = row % 2
+        day, hour = f"{RNG.integers(1, 29):02d}.{RNG.integers(1, 13):02d}.2023", 7 + 5 * ill + int(RNG.integers(4))
+        warm = f"{RNG.normal(36.6 + 2 * ill, 0.3):.1f}".replace(".", ",")
+        note = f"Befund {' '.join(RNG.choice(['Husten', 'Fieber', 'seit', 'gestern'], 3))}, {row}"
+        where = ("Köln", "Münster")[int(RNG.integers(2))]
+        rows.append([f"P-{row:06d}", f"{day} {hour:02d}:30", warm, where, note, ("gesund", "krank")[ill]])
+    return rows
+
+
+def german_tables(folder: Path, count: int) -> tuple[str, list[str]]:
+    for name, size in (("records", count), ("pool", count), ("new", 30)):
+        with gzip.open(folder / f"{name}.csv.gz", "wt", encoding="latin-1", newline="") as file:
+            csv.writer(file, delimiter=";").writerows([GERMAN, *german_rows(size)])
+    return ".csv.gz", ["--labels", "Ergebnis"]
+
+
+def workbooks(folder: Path, count: int) -> tuple[str, list[str]]:
+    openpyxl = pytest.importorskip("openpyxl")
+    for name, size in (("records", count), ("pool", count), ("new", 30)):
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet()
+        sheet.append(GERMAN)
+        for number, when, warm, *rest in german_rows(size):
+            sheet.append([number, datetime.strptime(when, "%d.%m.%Y %H:%M"), float(warm.replace(",", ".")), *rest])
+        book.save(folder / f"{name}.xlsx")
+    return ".xlsx", ["--labels", "Ergebnis"]
+
+
 CLASSES: dict[Write, list[str]] = {  # of the samples in turn
     csv_with_dates_and_ids: ["well", "ill"],
     photographs: ["fence", "shelf"],
     text_lines: ["money", "music"],
     parquet_of_embeddings: ["0", "1", "2"],
     arrays: ["0", "1"],
+    dataset_on_disk: ["money", "music"],
+    german_tables: ["gesund", "krank"],
+    workbooks: ["gesund", "krank"],
+}
+NAMED = {
+    photographs: "file",
+    german_tables: "Patient Nr",
+    workbooks: "Patient Nr",
+    csv_with_dates_and_ids: "patient_id",
+    dataset_on_disk: "ticket",
 }
 
 
@@ -97,6 +170,10 @@ def test_from_a_users_files_to_predictions_in_six_commands(
         ["export", f"runs/{tmp_path.name}", "--to", "given"],
         ["predict", "given", f"new{ending}", "--out", "answers.csv"],
     ]
+    if write in (german_tables, workbooks):
+        del commands[1]  # a run checks anyway
+    if write in NAMED and write is not photographs:
+        commands[-1] += ["--ids", NAMED[write]]
     for command in commands:
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, f"{command}: {done.output} {done.exception}"
@@ -106,6 +183,10 @@ def test_from_a_users_files_to_predictions_in_six_commands(
     names = CLASSES[write]
     right = np.mean([answer["label"] == names[row % len(names)] for row, answer in enumerate(answers)])
     assert right > 0.75  # all but always 1; one class for all samples gives 0.5
+    for table in ("answers.csv", "given/labels.csv"):
+        with (tmp_path / table).open() as file:
+            first = next(csv.reader(file))[0]
+        assert first == NAMED.get(write, "sample")  # samples go by the names that they have in their files
     assert not [path for path in (tmp_path / "given").iterdir() if path.suffix in (".pkl", ".joblib")]
 
 
@@ -193,7 +274,66 @@ def test_the_onnx_file_answers_like_the_student_without_recordwise(
     rows = np.load(tmp_path / "new.npz")["x"]
     np.savetxt(tmp_path / "given" / "new.csv", rows, delimiter=",", header="a,b,c,d", comments="")
     told = subprocess.run(
-        [sys.executable, "use.py"], cwd=tmp_path / "given", capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "use.py"], cwd=tmp_path / "given", capture_output=True, text=True, check=True, timeout=600
     )
     answers = CliRunner().invoke(app, ["predict", "given", "new.npz"]).output.splitlines()[1:]
     assert told.stdout.strip() == str([answer.split(",")[1] for answer in answers])
+
+
+def test_how_text_is_spelled_is_guessed_from_public_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    german_tables(tmp_path, 40)
+    arguments = ["init", "--private", "records.csv", "--public", "pool.csv.gz", "--labels", "Ergebnis"]
+    arguments += ["--classes", "gesund,krank"]
+    jobs = []
+    for number, line in enumerate(("P-1;01.01.2023 10:00;36,6;Bonn;kurz;krank", "a,b,c|d\te;\x00;1.5", "")):
+        (tmp_path / "records.csv").write_bytes(";".join(GERMAN).encode() + b"\n" + line.encode("utf-8") + b"\n")
+        done = CliRunner().invoke(app, [*arguments, "--out", f"{number}.toml"])
+        assert done.exit_code == 0, done.exception
+        jobs.append((tmp_path / f"{number}.toml").read_text().partition("[private]")[2].partition("[privacy]")[0])
+    assert jobs[0] == jobs[1] == jobs[2] and 'delimiter = ";"  # guess: as in the pool' in jobs[0]
+    told = [*arguments, "--out", "told.toml", "--delimiter", ";", "--encoding", "latin-1", "--decimal", ","]
+    assert CliRunner().invoke(app, told).exit_code == 0
+    private = tomllib.loads((tmp_path / "told.toml").read_text())["private"]
+    spelled = {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
+    assert private == {"path": "records.csv", "labels": "Ergebnis", **spelled}
+
+
+def test_photographs_of_many_sizes_are_brought_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, sizes in (("records/a", [(9, 9)]), ("records/b", [(9, 9)]), ("pool", [(40, 30), (400, 300), (640, 480)])):
+        (tmp_path / name).mkdir(parents=True)
+        for number, size in enumerate(sizes):
+            Image.new("RGB", size).save(tmp_path / name / f"{number}.png")
+    done = CliRunner().invoke(app, ["init", "--private", "records", "--public", "pool", "--classes", "a,b"])
+    assert done.exit_code == 0, done.exception
+    assert tomllib.loads((tmp_path / "job.toml").read_text())["public"] == {"path": "pool", "image_size": [96, 128]}
+
+
+def test_nothing_that_is_written_names_a_record(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        '[private]\npath = "r.csv"\nids = "name"\n[public]\npath = "p.csv"\n[privacy]\nepsilon = 1\n'
+        '[method]\nclasses = ["a", "b"]\n'
+    )
+    with pytest.raises(InvalidInput, match=r"private.ids must be left out"):
+        read_job(tmp_path / "job.toml")
+
+
+def test_labels_come_back_from_csv_and_go_into_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ids = np.array(["a;b", 'c"', None, 12345678901234567890], dtype=object)
+    named = Loaded(samples=[1, 2, 3, 4], ids=ids, ids_name="name")
+    made = Labelled(**names_of(named, 4), labels=["x", "", "y", "x"], confidence=[0.5, 0.25, 1.0, 0.75])
+    made.write(tmp_path / "labels.csv")
+    again = read_labelled(tmp_path / "labels.csv")
+    assert (again.name, [*again.ids], [*again.labels]) == ("name", [*made.ids], [*made.labels])
+    made.write(tmp_path / "labels.parquet")
+    held = parquet.read_table(tmp_path / "labels.parquet").to_pydict()
+    assert held == {"name": [*made.ids], "label": [*made.labels], "confidence": [*made.confidence]}
+    assert made.ids[3] == "12345678901234567890"
+    numbered = Labelled(**names_of(None, 2), labels=["x", "y"], confidence=[1.0, 1.0])
+    assert numbered.as_csv() == "sample,label,confidence\n0,x,1.0000\n1,y,1.0000\n"
+    with pytest.raises(InvalidInput, match=r"\.csv or \.parquet"):
+        made.write(tmp_path / "labels.txt")

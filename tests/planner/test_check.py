@@ -10,7 +10,7 @@ from tests.planner.worlds import blobs
 
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
-from recordwise.planner import Expected, Plan, Prediction, check, look
+from recordwise.planner import BudgetPlan, Expected, Prediction, check, look
 from recordwise.planner.checking import Checked, structure
 from recordwise.randomness import seeded
 
@@ -40,7 +40,7 @@ def test_nothing_is_found_in_a_healthy_table() -> None:
         ([f"P-{row:05d}" for row in range(ROWS)], "as identifiers do"),
         ([str(100 + row) for row in range(ROWS)], "as identifiers do"),
         (
-            [f"{1 + row % 12:02d}/{1 + row % 28:02d}/2024" for row in range(ROWS)],
+            [f"{1 + row % 12:02d}/{1 + row % 11:02d}/2024" for row in range(ROWS)],
             "holds dates but is read as categories",
         ),
         ([f"2024{1 + row % 12:02d}{1 + row % 28:02d}" for row in range(ROWS)], "dates written as numbers"),
@@ -76,7 +76,7 @@ def vectors(pool: Any) -> Schema:
     return Schema.of(np.asarray(pool))
 
 
-def expecting(student: tuple[float, float, float], *, attainable: float = 0.9, s: int = 8) -> Plan:
+def expecting(student: tuple[float, float, float], *, attainable: float = 0.9, s: int = 8) -> BudgetPlan:
     told = Prediction(
         num_queries=s,
         votes_per_record=1,
@@ -88,10 +88,10 @@ def expecting(student: tuple[float, float, float], *, attainable: float = 0.9, s
         votes_per_query=10.0,
     )
     room = Expected(attainable, attainable, attainable)
-    return Plan(recommended=told, considered=(told,), compared=(), attainable=room, commonest=0.25, knowing="all")
+    return BudgetPlan(recommended=told, considered=(told,), compared=(), attainable=room, commonest=0.25, basis="all")
 
 
-def found_by(pool: Any, made: Plan, s: int | None = None, **more: Any) -> Checked:
+def found_by(pool: Any, made: BudgetPlan, s: int | None = None, **more: Any) -> Checked:
     view = look(pool, **{"encoder": "scaler", "num_classes": 4, "num_records": 1000, **more})
     return check(vectors(pool), pool, view, made, num_queries=s)
 

@@ -12,8 +12,10 @@ from tests.planner.worlds import World, blobs
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.planner import Outlook, look, plan, predict, recommend_queries, rough_plan
+from recordwise.planner import Outlook, look, plan, predict, recommend_queries, rough_plan, simulate
 from recordwise.planner.planning import _candidates, _growing
+from recordwise.planner.simulate import Outcome
+from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.terms import Terms
 
@@ -54,9 +56,36 @@ def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -
     assert told.mean == pytest.approx(np.mean(right), abs=2 * POINTS)
 
 
-def test_a_plan_is_a_function_of_what_is_public_and_of_the_seed() -> None:
-    told = [predict(outlook(WORLDS["easy"]), terms("0.1"), num_queries=6) for _ in range(2)]
+def test_a_plan_is_a_function_of_what_is_public_and_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for _ in range(2):
+        monkeypatch.setattr(simulate, "_SIMULATED", {})  # nothing is remembered
+        told.append(predict(outlook(WORLDS["easy"]), terms("0.1"), num_queries=6))
     assert told[0] == told[1]
+
+
+def test_what_was_simulated_once_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Outcome] = []
+    run = simulate._simulated
+
+    def simulated(*given: Any) -> Outcome:
+        made.append(run(*given))
+        return made[-1]
+
+    monkeypatch.setattr(simulate, "_SIMULATED", {})
+    monkeypatch.setattr(simulate, "_simulated", simulated)
+    first, again = (predict(outlook(WORLDS["easy"]), terms("0.1"), num_queries=6) for _ in range(2))
+    assert first == again and len(made) == LEVELS
+    for changed in (
+        lambda: predict(outlook(WORLDS["easy"]), terms("0.2"), num_queries=6),
+        lambda: predict(outlook(WORLDS["easy"]), terms("0.1"), num_queries=7),
+        lambda: predict(outlook(WORLDS["easy"], decoder="argmax"), terms("0.1"), num_queries=6),
+        lambda: predict(outlook(WORLDS["easy"], seed=1), terms("0.1"), num_queries=6),
+        lambda: predict(outlook(WORLDS["easy"], num_records=10), terms("0.1"), num_queries=6),
+    ):
+        before = len(made)
+        changed()
+        assert len(made) == before + LEVELS  # another question is another simulation
 
 
 def test_more_budget_never_predicts_clearly_worse_students() -> None:
@@ -128,7 +157,7 @@ def test_an_estimator_plans_with_its_own_settings() -> None:
     model = PrivateDistiller(1.0, encoder="scaler", num_queries=6, classes=["a", "b", "c"])
     known = ["abc"[one] for one in world.pool_labels[:50]] + [""] * 350
     found = model.plan(world.pool, num_records=3000, y_public=known, class_shares=[0.4, 0.3, 0.3])
-    assert "50 labelled pool samples" in found.knowing and "declared class shares" in found.knowing
+    assert "50 labelled pool samples" in found.basis and "declared class shares" in found.basis
     assert found.recommended.num_queries == 6 and found.commonest == 0.4
     with pytest.raises(InvalidInput, match="num_records"):
         model.plan(world.pool)

@@ -6,13 +6,15 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from counts import KILLS, Counted
 from recordwise.device import Task
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault
 from recordwise.privacy.device_account import DeviceAccount
@@ -86,8 +88,13 @@ def test_seeded_noise_is_not_paid_for(tmp_path: Path) -> None:
     assert account.spent == 0
 
 
+ENDLESS = '{"format": "recordwise-account-1", "cap": "1", "answers": {"a": {"epsilon": "616e73776572", "message": ""}}}'
+
+
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[]", '{"format": "recordwise-account-1", "cap": "1", "answers": {"a": {}}}', "\x00" * 9]
+    "content",
+    ["", "{}", "[]", '{"format": "recordwise-account-1", "cap": "1", "answers": {"a": {}}}', "\x00" * 9, ENDLESS],
 )
 def test_a_damaged_account_is_never_an_empty_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "account").write_text(content)
@@ -176,9 +183,30 @@ def answered_again(place: Path) -> bytes:
     return DeviceAccount(place).release("task-0", Fraction(1), lambda: b"new")
 
 
-# Runs on a device with NumPy alone, and dies at the given call that touches the disk; sends its message to stdout.
-MORTAL = """
-import builtins, io, os, sys
+def test_only_the_last_answer_may_be_missing_from_what_the_owner_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "account"
+    account, states = DeviceAccount(place, 4), []
+    with monkeypatch.context() as dies:
+        dies.setattr(DeviceAccount, "_note", lambda *_: None)  # as if killed right before
+        for key in "abc":
+            account.release(key, Fraction(1), key.encode)
+            states.append(place.read_bytes())
+    place.write_bytes(states[0])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+    place.write_bytes(states[2])
+    assert account.release("c", Fraction(1), bytes) == b"c"  # asked for again, it is remembered
+    place.write_bytes(states[1])
+    with pytest.raises(LedgerFault, match="was altered"):
+        _ = account.spent
+
+
+# A device with NumPy alone. Every line it reads is an order to one process, a fork that has loaded everything and done
+# nothing; it dies at the given call that touches the disk, and sends its message.
+DEVICES = """
+import json, os, sys, traceback
 class NumpyOnly:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] not in {"numpy", "recordwise", *sys.stdlib_module_names}:
@@ -188,72 +216,112 @@ from pathlib import Path
 from recordwise.privacy.device_account import DeviceAccount
 from recordwise.device import Task
 from recordwise.privacy.noise import SystemNoise
-place, asked, dies_at = Path(sys.argv[1]), Task.load(Path(sys.argv[2])), int(sys.argv[3])
-calls = 0
-def mortal(call):
-    def step(*arguments, **named):
-        global calls
-        if calls == dies_at:
-            os._exit(9)
-        calls += 1
-        return call(*arguments, **named)
-    return step
-os.open, os.fsync, os.replace, os.close = map(mortal, (os.open, os.fsync, os.replace, os.close))
-Path.open = mortal(Path.open)
-account = DeviceAccount(place, 2)
-message = asked.answer((0.1, 0.2), [1], SystemNoise(), account=account)
-heavy = {"scipy", "sklearn", "torch", "sqlalchemy", "pydantic", "flwr"} & set(sys.modules)
-assert not heavy, heavy
-sys.stdout.write(message.hex())
-sys.stdout.flush()
-if calls == dies_at:
-    os._exit(9)
+
+def use(place, asked, dies_at, sent):
+    calls = 0
+    def mortal(call):
+        def step(*arguments, **named):
+            nonlocal calls
+            if calls == dies_at:
+                os._exit(9)
+            calls += 1
+            return call(*arguments, **named)
+        return step
+    asked = Task.load(Path(asked))
+    os.open, os.fsync, os.replace, os.close = map(mortal, (os.open, os.fsync, os.replace, os.close))
+    Path.open = mortal(Path.open)
+    message = asked.answer((0.1, 0.2), [1], SystemNoise(), account=DeviceAccount(place, 2))
+    heavy = {"scipy", "sklearn", "torch", "sqlalchemy", "pydantic", "flwr"} & set(sys.modules)
+    assert not heavy, heavy
+    os.write(sent, message)
+    if calls == dies_at:
+        os._exit(9)
+
+def born(place, asked, dies_at):
+    (sent, send), (told, tell) = os.pipe(), os.pipe()
+    if child := os.fork():
+        os.close(send)
+        os.close(tell)
+        return child, sent, told
+    try:
+        use(Path(place), asked, dies_at, send)
+        os._exit(0)
+    except BaseException:
+        os.write(tell, traceback.format_exc().encode())
+        os._exit(1)
+
+for line in sys.stdin:
+    ends = []
+    for child, sent, told in [born(*order) for order in json.loads(line)]:
+        with os.fdopen(sent, "rb") as message, os.fdopen(told, "rb") as complaint:
+            end = message.read().hex(), complaint.read().decode()
+        ends.append((os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), *end))
+    print(json.dumps(ends), flush=True)
 """
 
 
-def device(place: Path, asked: Path, dies_at: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", MORTAL, str(place), str(asked), str(dies_at)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+class End(NamedTuple):
+    """What became of a device: how it ended, the message it sent if any, its complaint if any."""
+
+    code: int
+    sent: str
+    complaint: str
 
 
-@pytest.mark.timeout(1200)  # a process per death, on a machine that may be busy
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(tmp_path: Path, every: int) -> None:
-    task().save(tmp_path / "task.npz")
-    deaths = 0
-    for dies_at in range(0, 100, every):
+class Devices:
+    """Processes that answer tasks, several at once if asked."""
+
+    def __init__(self) -> None:
+        pipe = subprocess.PIPE
+        self._program = subprocess.Popen([sys.executable, "-c", DEVICES], stdin=pipe, stdout=pipe, text=True)
+
+    def answer(self, *orders: tuple[Path, Path, int]) -> list[End]:
+        """One process per order: the account's place, the task's, and the call before which it dies."""
+        assert self._program.stdin and self._program.stdout
+        told = [(str(place), str(asked), dies_at) for place, asked, dies_at in orders]
+        print(json.dumps(told), file=self._program.stdin, flush=True)
+        return [End(*end) for end in json.loads(self._program.stdout.readline())]
+
+    def end(self) -> None:
+        self._program.communicate()
+
+
+@pytest.fixture(scope="module")
+def devices() -> Iterator[Devices]:
+    running = Devices()
+    yield running
+    running.end()
+
+
+def test_a_device_killed_at_any_point_never_sends_what_it_did_not_charge(
+    tmp_path: Path, devices: Devices, counted: Counted
+) -> None:
+    asked = tmp_path / "task.npz"
+    task().save(asked)
+    for dies_at in itertools.count():
         place = tmp_path / f"account-{dies_at}"
-        died = device(place, tmp_path / "task.npz", dies_at)
-        if died.returncode == 0:
+        (died,) = devices.answer((place, asked, dies_at))
+        if died.code == 0:
             break
-        assert died.returncode == 9, died.stderr
-        deaths += 1
+        assert died.code == 9, died.complaint
         spent = DeviceAccount(place, 2).spent
         assert spent in (0, 2)
-        if died.stdout:
+        if died.sent:
             assert spent == 2, "it sent, and had not charged"
-        again = device(place, tmp_path / "task.npz", -1)
-        assert again.returncode == 0, again.stderr
-        assert not died.stdout or again.stdout == died.stdout, "one charge, two messages"
+        (again,) = devices.answer((place, asked, -1))
+        assert again.code == 0, again.complaint
+        assert not died.sent or again.sent == died.sent, "one charge, two messages"
         assert DeviceAccount(place).spent == 2
-    assert deaths >= 10 / every
+    assert dies_at >= 10  # deaths
+    counted(KILLS, dies_at, 0)
 
 
-def test_of_devices_that_race_for_the_last_of_the_cap_one_wins(tmp_path: Path) -> None:
+def test_of_devices_that_race_for_the_last_of_the_cap_one_wins(tmp_path: Path, devices: Devices) -> None:
     place = tmp_path / "account"
     DeviceAccount(place, 2)
     for number in range(4):
         task(number).save(tmp_path / f"task-{number}.npz")
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", MORTAL, str(place), str(tmp_path / f"task-{number}.npz"), "-1"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(4)
-    ]
-    ends = [racer.communicate() for racer in racers]
-    assert sorted(racer.returncode for racer in racers) == [0, 1, 1, 1]
-    assert sum("BudgetExceeded" in end[1] for end in ends) == 3
+    ends = devices.answer(*((place, tmp_path / f"task-{number}.npz", -1) for number in range(4)))
+    assert sorted(end.code for end in ends) == [0, 1, 1, 1]
+    assert sum("BudgetExceeded" in end.complaint for end in ends) == 3
     assert DeviceAccount(place).spent == 2

@@ -33,9 +33,12 @@ def test_a_tenth_is_a_tenth_however_it_is_written(written: Any) -> None:
     assert 3 * exact(written) <= exact("0.3") == exact(0.3)
 
 
-@pytest.mark.parametrize(
-    "written", [float("nan"), float("inf"), "1/0", "much", None, True, [1], 1j, np.float64("nan"), Decimal("inf")]
-)
+NONE = [float("nan"), float("inf"), "1/0", "much", None, True, [1], 1j, np.float64("nan"), Decimal("inf")]
+ENDLESS = ["1e616000000", "1e-616000000", "1e99_99_99_99", "1e" + 9 * "\u0669", "9" * 50_000]  # to compute with
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("written", [*NONE, *ENDLESS], ids=lambda written: repr(written)[:20])
 def test_what_is_not_a_finite_number_is_refused(written: Any) -> None:
     with pytest.raises(InvalidInput, match="a privacy parameter must be a finite number, got"):
         exact(written)

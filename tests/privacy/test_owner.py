@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recordwise.errors import LedgerFault
 from recordwise.privacy.chain import Head
-from recordwise.privacy.owner import Owner, Seal, key_name
+from recordwise.privacy.owner import Owner, Seal, Seen, key_name
 
 texts = st.lists(st.text(max_size=4), max_size=4)
 
@@ -36,14 +36,17 @@ def test_two_chains_have_one_head_only_if_they_are_one(one: list[list[str]], oth
 def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "keys"
     assert Owner(folder).key() is None and not folder.exists(), "reading makes none"
-    script = "import sys; from pathlib import Path; from recordwise.privacy.owner import Owner; " + (
-        "print(Owner(Path(sys.argv[1])).own_key().hex())"
+    racing = (
+        "import os, sys; from pathlib import Path; from recordwise.privacy.owner import Owner\n"
+        "for _ in range(4):\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(1, Owner(Path(sys.argv[1])).own_key().hex().encode() + b'\\n')\n"
+        "        os._exit(0)\n"
+        "for _ in range(4):\n"
+        "    os.wait()"
     )
-    racers = [
-        subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    assert len({racer.communicate()[0] for racer in racers}) == 1
+    told = subprocess.run([sys.executable, "-c", racing, str(folder)], capture_output=True, text=True, check=True)
+    assert len(told.stdout.split()) == 4 and len(set(told.stdout.split())) == 1
     key = Owner(folder).own_key()
     assert len(key) == 32 and key.hex() not in key_name(key)
     if os.name == "posix":
@@ -88,6 +91,9 @@ def test_later_heads_replace_earlier_ones_and_a_place_is_remembered_until_the_ac
     assert owner.seen_at("here") == owner.seen("account")
     owner.note("account", "there", heads[-1])
     assert owner.seen_at("here") is None and owner.seen_at("there") is not None
+    owner.note("account", "elsewhere", heads[1])
+    assert owner.seen("account") == Seen("account", "elsewhere", heads[-1]), "moved, and no younger"
+    owner.note("account", "there", heads[-1])
     owner.note("another", "here", heads[1])
     here = owner.seen_at("here")
     assert here is not None and here.account == "another"

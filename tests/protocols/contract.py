@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from exact_laws import Law, Walk, every_record, exact_law, spent
 
-from recordwise.audit.neighbours import NOTHING, Record, as_votes
-from recordwise.audit.views import fewest_parties
+from recordwise.audit.audit import fewest_parties
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.local import hashing
+from recordwise.protocols.pairs import NOTHING, Record, as_votes
 from recordwise.protocols.protocol import Protocol
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordwise.audit.neighbours import Record, as_votes
 from recordwise.privacy.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -34,6 +33,7 @@ from recordwise.privacy.noise import (
     matching,
 )
 from recordwise.privacy.noise.real import Real, real
+from recordwise.protocols.pairs import Record, as_votes
 from recordwise.votes.ballot import Ballot, Votes
 
 Chance = Fraction | float  # exact, but for laws on all integers

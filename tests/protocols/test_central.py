@@ -22,6 +22,7 @@ from recordwise.privacy.events import DiscreteGaussianTally, DiscreteLaplaceTall
 from recordwise.privacy.guarantee import Neighbours, Trust
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise, SystemNoise, permute_and_flip
 from recordwise.protocols.central import CentralGaussian, CentralLaplace, CentralPermuteAndFlip, ExactCounts
+from recordwise.protocols.release import Choices
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
@@ -359,3 +360,13 @@ def test_permute_and_flip_labels_better_than_laplace_by_the_stated_rates():
         assert binomtest(hits, n, other).pvalue < FALSE_FAILURE
     halved = permute_and_flip(counts, flip.scale / 2, SystemNoise())
     assert binomtest(int((halved == right).sum()), n, exact_flip).pvalue < FALSE_FAILURE
+
+
+@pytest.mark.timeout(60)
+def test_a_scale_that_would_take_for_ever_to_compute_with_is_refused() -> None:
+    ballot = Ballot(num_queries=1, num_classes=2)
+    promise = CentralPermuteAndFlip(ballot=ballot, epsilon=EPSILON).guarantee
+    chosen = {"array": np.zeros(1, np.int64)}
+    assert Choices.from_parts(ballot, promise, {"scale": "3/2"}, chosen).scale == Fraction(3, 2)
+    with pytest.raises(InvalidInput, match="scale must be a finite number"):
+        Choices.from_parts(ballot, promise, {"scale": "1e999999999"}, chosen)

@@ -38,7 +38,6 @@ from twins import (
     WholeBudgetSeparation,
 )
 
-from recordwise.audit.neighbours import NOTHING, Record
 from recordwise.errors import InvalidInput
 from recordwise.privacy import accountant
 from recordwise.privacy.guarantee import Neighbours, Trust
@@ -60,6 +59,7 @@ from recordwise.protocols.local import (
     UnaryEncoding,
     questions,
 )
+from recordwise.protocols.pairs import NOTHING, Record
 from recordwise.protocols.registry import names
 from recordwise.protocols.shuffle import ShuffleMulti, ShuffleSingle
 from recordwise.protocols.terms import Terms

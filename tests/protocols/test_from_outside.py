@@ -10,21 +10,25 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from recordwise.arrays import Ints
 from recordwise.audit import audit
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
+from recordwise.federation.cohort import simulate_cohort
 from recordwise.planner import look, predict
 from recordwise.privacy.guarantee import Guarantee, Trust
-from recordwise.privacy.noise import DiscreteLaplace, Noise, SystemNoise
+from recordwise.privacy.noise import DiscreteLaplace, Noise, SystemNoise, bernoulli, exp, uniform_below
 from recordwise.protocols import registry
 from recordwise.protocols.central.counts import PureCentral
+from recordwise.protocols.local import Engine, LocalMechanism
 from recordwise.protocols.release import Tally, pack, unpack
 from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
 from recordwise.report import summarize
-from recordwise.votes import Ballot
+from recordwise.votes import Ballot, Votes
+from recordwise.votes.ballot import NOBODY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +64,61 @@ class Careless(EvenCounts):
         return Tally(self.ballot, promise, noisy.astype(np.float64), self.law)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OneByte(LocalMechanism):
+    """The record's cell, or any other value of a byte: k-ary randomized response over 256 values, pure epsilon."""
+
+    name: ClassVar[str] = "one-byte"
+    one_vote: ClassVar[bool] = True
+    message_size = 1
+
+    @property
+    def kept(self) -> float:
+        return float(exp(self.epsilon) / (exp(self.epsilon) + 255))
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        cells = votes.cells()[:, 0].astype(np.int64)
+        own = np.where(cells == NOBODY, 255, cells)
+        other = uniform_below(255, len(votes), noise)
+        keep = bernoulli(exp(self.epsilon) / (exp(self.epsilon) + 255), len(votes), noise)
+        return np.where(keep, own, other + (other >= own)).astype(np.uint8)[:, None]
+
+    def check(self, bodies: NDArray[np.uint8]) -> None:
+        pass
+
+    def estimate(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
+        miss = (1 - self.kept) / 255
+        seen = np.bincount(bodies[:, 0], minlength=256)[: self.ballot.num_cells]
+        shape = (self.ballot.num_queries, self.ballot.num_classes)
+        return np.asarray((seen - len(bodies) * miss) / (self.kept - miss)).reshape(shape)
+
+    def variance(self, *, queried: bool, labelled: bool) -> float:
+        miss = (1 - self.kept) / 255
+        chance = self.kept if queried and labelled else miss
+        return chance * (1 - chance) / (self.kept - miss) ** 2
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        miss = (1 - self.kept) / 255
+        return -miss / (self.kept - miss), (1 - miss) / (self.kept - miss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blunt(OneByte):
+    """A broken twin: it says the record's cell as it is."""
+
+    name: ClassVar[str] = "blunt"
+
+    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
+        return votes.cells().astype(np.uint8)
+
+
 @pytest.fixture(autouse=True)
 def known() -> Iterator[None]:
     """Registered for one test: a mechanism stays known for as long as its process runs."""
     before = list(registry._KINDS)
     registry.register(EvenCounts)
+    registry.register(OneByte)
     yield
     registry._KINDS[:] = before
 
@@ -113,8 +167,8 @@ def test_it_labels_a_pool_and_is_reported() -> None:
 def test_it_is_audited_and_a_broken_twin_is_caught() -> None:
     """By sampling alone: nothing is known about it. An audit calls a true claim violated with probability 1e-6."""
     ballot = Ballot(num_queries=2, num_classes=2)
-    assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
-    assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=2000).violated
+    assert not audit(EvenCounts(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=600).violated
+    assert audit(Careless(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=600).violated
 
 
 def test_it_runs_between_silos(tmp_path: Path) -> None:
@@ -126,4 +180,48 @@ def test_it_runs_between_silos(tmp_path: Path) -> None:
     release = fitted.rounds_[0].release
     assert isinstance(release, Tally)
     assert np.abs(release.estimate - world.pooled(fitted, 1)).max() <= 1  # rounded; there is no noise to speak of
+    assert not getattr(fitted, "faults_", None)
+
+
+# Under local trust: one message per record
+
+
+def test_a_local_one_is_planned_shuffled_and_run() -> None:
+    ballot = Ballot(num_queries=3, num_classes=2)
+    for trust, delta in ((Trust.LOCAL, Fraction(0)), (Trust.SHUFFLE, Fraction(1, 10**5))):
+        terms = Terms(epsilon=Fraction(2), delta=delta, trust=trust, mechanism="one-byte")
+        (protocol,) = terms.protocols(ballot, 2000)
+        assert "one-byte" in protocol.title
+        assert protocol.message_size == 1
+    rng = seeded(0, "outside", "local")
+    y = rng.integers(2, size=3000)
+    X = rng.normal(size=(3000, 2)) + 6 * y[:, None]
+    fitted = PrivateDistiller(8.0, trust="local", mechanism="one-byte", num_queries=3, classes=[0, 1])
+    fitted.fit(X[:2800], y[:2800], X_public=X[2800:])
+    assert fitted.score(X[2800:], y[2800:]) > 0.9
+
+
+def test_a_local_one_is_audited_and_a_broken_twin_is_caught() -> None:
+    """Its messages are judged by its own estimates, as it states no density."""
+    ballot = Ballot(num_queries=2, num_classes=2)
+    assert not audit(OneByte(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=400).violated
+    assert audit(Blunt(ballot=ballot, epsilon=Fraction(1)), SystemNoise(), trials=400).violated
+
+
+def test_a_cohort_of_a_local_one_is_simulated_from_its_own_messages() -> None:
+    counts = np.full((3, 2), 2000)
+    tally = simulate_cohort(OneByte(ballot=Ballot(num_queries=3, num_classes=2), epsilon=Fraction(8)), counts, seed=0)
+    assert not tally.guarantee.private
+    assert np.abs(tally.estimate - counts).max() < 6 * tally.noise_std
+
+
+def test_a_local_one_runs_between_silos(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    from tests.federation.world import Tampered, World
+
+    world = World(tmp_path / "world", Trust.LOCAL, rounds=1)
+    fitted = world.fit(Tampered(world.nodes()), mechanism="one-byte")
+    release = fitted.rounds_[0].release
+    assert isinstance(release, Tally)
+    assert np.allclose(release.estimate, world.pooled(fitted, 1))  # there is no noise to speak of
     assert not getattr(fitted, "faults_", None)

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from recordwise.arrays import Floats, Ints
 from recordwise.errors import InvalidInput
-from recordwise.labels import decode, neighbour_graph
+from recordwise.labels import decode, query_graph
 from recordwise.privacy.noise import DiscreteLaplace, Normal, SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
 from recordwise.protocols.local import Collision
@@ -55,7 +55,7 @@ def asked_of(world: World, epsilon: str, *, s: int = 60, seed: int = 0, abstaini
     protocol = CentralLaplace(ballot=votes.ballot, epsilon=Fraction(epsilon))
     noise = SeededNoise(seed)
     release = protocol.server([protocol.client(votes, noise)], noise)
-    graph = neighbour_graph(world.pool, queries.vectors, metric=queries.metric)
+    graph = query_graph(world.pool, queries.vectors, metric=queries.metric)
     return Asked(release=release, owner=queries.owner, graph=graph, num_records=len(world.records))
 
 
@@ -188,7 +188,7 @@ def test_estimates_under_local_trust_teach_too() -> None:
     protocol = Collision(ballot=votes.ballot, epsilon=Fraction(4))
     noise = SeededNoise(0)
     release = protocol.server([protocol.client(votes, noise)], noise)
-    graph = neighbour_graph(WORLD.pool, queries.vectors, metric=queries.metric)
+    graph = query_graph(WORLD.pool, queries.vectors, metric=queries.metric)
     learnt = learn_from_counts(
         WORLD.pool, [Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))]
     )

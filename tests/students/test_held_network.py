@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from recordwise.students.held_network import (
 from recordwise.vision.augment import Augment
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 from recordwise.votes import Ballot, Votes
 
 CPU = Compute(device="cpu")
@@ -73,7 +75,7 @@ def test_a_network_held_to_the_counts_beats_one_taught_the_labels():
     hard = decode(asked.release, sizes=sizes, graph=None, num_records=3000, decoder="posterior").hard
     settings = Supervised(epochs=12, batch=64, view=Augment(), rate=0.1, keep=0.95)
     labels = torch.eye(2)[hard[asked.owner]]
-    taught = train(network(), CPU.images(images), labels, torch.ones(900), settings, seed=0, compute=CPU)
+    taught = train(network(), CPU.images(images), labels, torch.ones(900), settings, run=TrainingRun())
     held = CountsNetwork(network(), SETTINGS).fit(images, asked)
     test, wanted, _ = drawn(600, 2)
     assert (averaged([taught], test, compute=CPU, mirror=False).argmax(1) == wanted).mean() < 0.7
@@ -95,8 +97,8 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path):
         if epoch == 6:
             raise KeyboardInterrupt
 
-    def fitted(**more: object) -> CountsNetwork:
-        return CountsNetwork(network(), replace(SETTINGS, ask_every=2), **more).fit(images, asked)  # type: ignore[arg-type]
+    def fitted(**run: Any) -> CountsNetwork:
+        return CountsNetwork(network(), replace(SETTINGS, ask_every=2), run=TrainingRun(**run)).fit(images, asked)
 
     whole = fitted()
     with pytest.raises(KeyboardInterrupt):
@@ -106,7 +108,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path):
     other = replace(asked, release=replace(asked.release, estimate=asked.release.estimate + 1))  # type: ignore[type-var, union-attr]
     first = learn_from_counts(images, [asked]).probabilities
     with pytest.raises(ChangedInput, match="SHA-256 of tally 0"):
-        CountsNetwork(network(), replace(SETTINGS, ask_every=2), checkpoint=tmp_path / "run.pt").fit(
+        CountsNetwork(network(), replace(SETTINGS, ask_every=2), run=TrainingRun(checkpoint=tmp_path / "run.pt")).fit(
             images, other, first=first
         )
 
@@ -115,7 +117,8 @@ def test_several_releases_teach_one_network_and_several_networks_answer_together
     images, _, asked = task()
     other = replace(asked, owner=np.zeros(900, dtype=np.int64))
     one, two = (
-        CountsNetwork(network(), replace(SETTINGS, epochs=4), seed=seed).fit(images, [asked, other]) for seed in (0, 1)
+        CountsNetwork(network(), replace(SETTINGS, epochs=4), run=TrainingRun(seed=seed)).fit(images, [asked, other])
+        for seed in (0, 1)
     )
     both = averaged([one.network_, two.network_], images, compute=CPU, mirror=False)
     np.testing.assert_allclose(both, (one.predict_proba(images) + two.predict_proba(images)) / 2)
@@ -203,7 +206,17 @@ def test_what_cannot_teach_is_refused_in_one_line():
     }
     for said, (given, tables) in wrong.items():
         with pytest.raises(InvalidInput, match=said) as refusal:
-            hold_to_counts(network(), pixels, given, tables, SETTINGS, seed=0, compute=CPU)
+            hold_to_counts(network(), pixels, given, tables, SETTINGS, run=TrainingRun())
         assert "\n" not in str(refusal.value)
     with pytest.raises(InvalidInput, match="sure"):
         HeldToCounts(sure=1.5)
+    for opinion in (-0.1, 1.1, float("nan")):
+        with pytest.raises(InvalidInput, match="opinion must lie between 0 and 1"):
+            HeldToCounts(opinion=opinion)
+
+
+@pytest.mark.parametrize("opinion", [0.0, 1.0])
+def test_first_answers_stay_in_the_teachers_or_are_let_go_of(opinion: float):
+    first, answers = np.array([[0.8, 0.2], [0.2, 0.8]]), np.full((2, 2), 0.5)
+    aligned = Alignment(first, [])(answers, HeldToCounts(opinion=opinion).opinion)
+    np.testing.assert_allclose(aligned, first if opinion else answers, atol=1e-6)

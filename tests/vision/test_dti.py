@@ -18,6 +18,7 @@ from recordwise.vision.dti import (
     rebuild,
 )
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 
@@ -44,7 +45,7 @@ def test_transformations_begin_as_none_at_all():
     for way, slack in ((Transform.AFFINE, 1e-4), (Transform.THIN_PLATE, 1e-4), (Transform.MORPHOLOGICAL, 0.06)):
         model = using(first, way)
         torch.testing.assert_close(
-            model.every(model.amounts(x), 4), first.expand(4, -1, -1, -1, -1), atol=slack, rtol=0
+            model.transformed(model.amounts(x), 4), first.expand(4, -1, -1, -1, -1), atol=slack, rtol=0
         )
 
 
@@ -91,7 +92,7 @@ def test_shifted_copies_end_in_one_cluster():
     settings = Dti(prototypes=2, epochs=16, batch=20, rate=5e-3, width=4, curriculum=((Transform.AFFINE, 3),))
     errors: list[float] = []
     model = cluster_by_transformation(
-        images, settings, seed=1, compute=CPU, progress=lambda epoch, error: errors.append(error)
+        images, settings, run=TrainingRun(seed=1, progress=lambda epoch, error: errors.append(error))
     )
     clusters = assign(model, images)
     agreement = float((clusters == kinds).float().mean())
@@ -103,7 +104,7 @@ def test_an_empty_cluster_starts_anew():
     images, _ = bars(60)
     images[30:] = images[:1]  # one image many times: random starts coincide
     settings = Dti(prototypes=4, epochs=4, batch=20, width=2, curriculum=())
-    model = cluster_by_transformation(images, settings, seed=0, compute=CPU)
+    model = cluster_by_transformation(images, settings, run=TrainingRun())
     assert len(assign(model, images).unique()) >= 2
 
 
@@ -124,7 +125,7 @@ def test_the_curriculum_decides_which_transformations_are_used():
     settings = Dti(
         prototypes=2, epochs=2, batch=20, width=2, curriculum=((Transform.AFFINE, 1), (Transform.THIN_PLATE, 9))
     )
-    model = cluster_by_transformation(images, settings, seed=0, compute=CPU)
+    model = cluster_by_transformation(images, settings, run=TrainingRun())
     assert model.ways == (Transform.AFFINE,)
 
 

@@ -11,6 +11,7 @@ from recordwise.errors import InvalidInput
 from recordwise.vision.augment import Augment
 from recordwise.vision.imitate import Imitate, imitate
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 SETTINGS = Imitate(epochs=30, batch=50, view=Augment(), keep=0.9)
@@ -44,7 +45,12 @@ def test_what_encoders_said_of_the_pool_can_be_read_from_the_network_on_other_im
     images, vectors = seen(400, 0)
     values: list[float] = []
     network = imitate(
-        backbone(), 8, images, vectors, SETTINGS, seed=0, compute=CPU, progress=lambda _, value: values.append(value)
+        backbone(),
+        8,
+        images,
+        vectors,
+        SETTINGS,
+        run=TrainingRun(progress=lambda _, value: values.append(value)),
     )
     assert values[-1] < 0.3 * values[0]
     assert bool((explained(network, *seen(300, 1)) > 0.9).all())  # the narrow column, too
@@ -58,17 +64,24 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path):
         if epoch == 14:
             raise KeyboardInterrupt
 
-    whole = imitate(backbone(), 8, images, vectors, SETTINGS, seed=0, compute=CPU)
+    whole = imitate(backbone(), 8, images, vectors, SETTINGS, run=TrainingRun())
     run = tmp_path / "run.pt"
     with pytest.raises(KeyboardInterrupt):
-        imitate(backbone(), 8, images, vectors, SETTINGS, seed=0, compute=CPU, checkpoint=run, progress=stop)
-    resumed = imitate(backbone(), 8, images, vectors, SETTINGS, seed=0, compute=CPU, checkpoint=run)
+        imitate(
+            backbone(),
+            8,
+            images,
+            vectors,
+            SETTINGS,
+            run=TrainingRun(checkpoint=run, progress=stop),
+        )
+    resumed = imitate(backbone(), 8, images, vectors, SETTINGS, run=TrainingRun(checkpoint=run))
     assert torch.equal(whole[1].weight, resumed[1].weight)  # type: ignore[index]
 
 
 def test_vectors_that_say_nothing_are_refused():
     images, vectors = seen(50, 0)
     with pytest.raises(InvalidInput, match="differ between images"):
-        imitate(backbone(), 8, images, torch.ones_like(vectors), SETTINGS, seed=0, compute=CPU)
+        imitate(backbone(), 8, images, torch.ones_like(vectors), SETTINGS, run=TrainingRun())
     with pytest.raises(InvalidInput, match="vectors"):
-        imitate(backbone(), 8, images, vectors[:5], SETTINGS, seed=0, compute=CPU)
+        imitate(backbone(), 8, images, vectors[:5], SETTINGS, run=TrainingRun())

@@ -11,6 +11,7 @@ from recordwise.vision.augment import Augment
 from recordwise.vision.scan import Scan, _disagreement, scan
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 PLAIN = Augment()
@@ -38,7 +39,7 @@ def test_neighbours_of_one_kind_become_one_cluster():
     images, kinds = coloured()
     same = torch.stack([torch.arange(90).roll(shift) for shift in (3, 6, 9)], dim=1)  # three others of its kind
     settings = Scan(clusters=3, heads=4, epochs=40, batch=30, rate=0.05, view=PLAIN)
-    network = scan(Colour(), 3, images, same, settings, seed=0, compute=CPU)
+    network = scan(Colour(), 3, images, same, settings, run=TrainingRun())
     clusters = features_of(network, images, CPU).argmax(1)
     table = torch.zeros(3, 3).index_put_((clusters, kinds), torch.ones(90), accumulate=True)
     assert sorted(table.max(1).values.tolist()) == [30.0, 30.0, 30.0]
@@ -48,7 +49,7 @@ def test_the_given_backbone_is_left_alone():
     images, _ = coloured()
     backbone = Colour()
     scan(backbone, 3, images, torch.arange(90)[:, None], Scan(clusters=3, heads=1, epochs=1, view=PLAIN),
-         seed=0, compute=CPU)  # fmt: skip
+         run=TrainingRun())  # fmt: skip
     assert backbone.gain.tolist() == [10.0, 10.0, 10.0]
 
 
@@ -67,16 +68,16 @@ def test_sure_agreement_that_uses_all_clusters_is_the_best_there_is():
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        (torch.zeros(89, 2, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions .* 90 images"),
-        (torch.zeros(90, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
-        (torch.zeros(90, 0, dtype=torch.int64), "neighbours must be a tensor of 2 dimensions"),
-        (torch.zeros(90, 2), "neighbours must be integers, got torch.float32"),
-        (torch.full((90, 2), 90), r"neighbours must lie in \[0, 89\], got 90"),
+        (torch.zeros(89, 2, dtype=torch.int64), "near must be a tensor of 2 dimensions .* 90 images"),
+        (torch.zeros(90, dtype=torch.int64), "near must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 0, dtype=torch.int64), "near must be a tensor of 2 dimensions"),
+        (torch.zeros(90, 2), "near must be integers, got torch.float32"),
+        (torch.full((90, 2), 90), r"near must lie in \[0, 89\], got 90"),
     ],
 )
 def test_neighbours_that_do_not_fit_the_images_are_refused(wrong: torch.Tensor, line: str):
     with pytest.raises(InvalidInput, match=f"^{line}"):
-        scan(Colour(), 3, coloured()[0], wrong, Scan(clusters=3, view=PLAIN), seed=0, compute=CPU)
+        scan(Colour(), 3, coloured()[0], wrong, Scan(clusters=3, view=PLAIN), run=TrainingRun())
 
 
 def test_the_number_of_neighbours_is_said_by_the_neighbours_alone():

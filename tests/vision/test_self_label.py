@@ -12,6 +12,7 @@ from recordwise.vision.augment import Augment
 from recordwise.vision.self_label import SelfLabel, agreeing, self_label
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 SETTINGS = SelfLabel(
@@ -26,7 +27,14 @@ def test_wrong_labels_that_look_like_their_neighbours_are_corrected(keep: float)
     labels[::9] = (labels[::9] + 1) % 3  # ten wrong ones
     settings = replace(SETTINGS, keep=keep)
     network = self_label(
-        Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), settings, classes=3, seed=0, compute=CPU
+        Colour(),
+        3,
+        images,
+        labels,
+        torch.ones(90, dtype=torch.bool),
+        settings,
+        classes=3,
+        run=TrainingRun(),
     )
     assert torch.equal(features_of(network, images, CPU).argmax(1), kinds)
 
@@ -36,7 +44,7 @@ def test_labels_that_are_not_trusted_are_not_looked_at():
     trusted = torch.arange(90) < 30
     spoiled = torch.where(trusted, kinds, torch.zeros_like(kinds))
     first, again = (
-        self_label(Colour(), 3, images, labels, trusted, SETTINGS, classes=3, seed=0, compute=CPU)
+        self_label(Colour(), 3, images, labels, trusted, SETTINGS, classes=3, run=TrainingRun())
         for labels in (kinds, spoiled)
     )
     assert torch.equal(first.head.weight, again.head.weight)
@@ -50,7 +58,7 @@ def test_the_teachers_answers_follow_the_given_shares():
     for prior in (None, shares):
         network = self_label(
             Colour(), 3, images, kinds, torch.ones(90, dtype=torch.bool), unsure,
-            classes=3, prior=prior, seed=0, compute=CPU,
+            classes=3, prior=prior, run=TrainingRun(),
         )  # fmt: skip
         told.append(features_of(network, images, CPU).softmax(1).mean(0)[0])
     assert told[1] > told[0]
@@ -64,7 +72,7 @@ def test_a_class_that_is_being_forgotten_is_taught_again(seed: int):
     hasty = replace(SETTINGS, trusting_epochs=1, rate=0.05, sure=0.8, alignment=0.8)
     network = self_label(
         Colour(), 3, images, kinds, torch.ones(len(few), dtype=torch.bool), hasty,
-        classes=3, prior=torch.tensor([30.0, 30, 8]) / 68, seed=seed, compute=CPU,
+        classes=3, prior=torch.tensor([30.0, 30, 8]) / 68, run=TrainingRun(seed=seed),
     )  # fmt: skip
     assert torch.equal(features_of(network, images, CPU).argmax(1), kinds)
 
@@ -80,7 +88,14 @@ def test_nobody_trusted_is_refused():
     images, kinds = coloured()
     with pytest.raises(InvalidInput, match="trusted"):
         self_label(
-            Colour(), 3, images, kinds, torch.zeros(90, dtype=torch.bool), SETTINGS, classes=3, seed=0, compute=CPU
+            Colour(),
+            3,
+            images,
+            kinds,
+            torch.zeros(90, dtype=torch.bool),
+            SETTINGS,
+            classes=3,
+            run=TrainingRun(),
         )
 
 
@@ -110,7 +125,7 @@ def test_what_does_not_fit_the_images_is_refused(wrong: dict[str, Any], line: st
     images, kinds = coloured()
     given = {"labels": kinds, "trusted": torch.ones(90, dtype=torch.bool), "prior": None, "classes": 3, **wrong}
     with pytest.raises(InvalidInput, match=f"^{line}"):
-        self_label(Colour(), 3, images, settings=SETTINGS, seed=0, compute=CPU, **given)
+        self_label(Colour(), 3, images, settings=SETTINGS, run=TrainingRun(), **given)
 
 
 def test_labels_and_shares_of_any_width_teach_the_same():
@@ -119,7 +134,7 @@ def test_labels_and_shares_of_any_width_teach_the_same():
     first, again = (
         self_label(
             Colour(), 3, images, labels, torch.ones(90, dtype=torch.bool), short,
-            classes=3, prior=prior, seed=0, compute=CPU,
+            classes=3, prior=prior, run=TrainingRun(),
         )
         for labels, prior in ((kinds, shares), (kinds.byte(), shares.double()))
     )  # fmt: skip

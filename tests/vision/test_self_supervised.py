@@ -20,6 +20,7 @@ from recordwise.vision.self_supervised import (
 )
 from recordwise.vision.simclr import SimClr
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 TINY = Byol(
@@ -34,7 +35,7 @@ def images() -> torch.Tensor:
 
 
 def test_the_same_seed_gives_the_same_encoder(images: torch.Tensor):
-    first, again, other = (pretrain(images, TINY, seed=seed, compute=CPU) for seed in (1, 1, 2))
+    first, again, other = (pretrain(images, TINY, run=TrainingRun(seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(features_of(first, images, CPU), features_of(again, images, CPU))
     assert not torch.equal(features_of(first, images, CPU), features_of(other, images, CPU))
 
@@ -49,14 +50,14 @@ def test_pretraining_tells_textures_apart_better_than_chance():
     wave = torch.sin((grid.view(1, -1, 1) * angle.sin() + grid.view(1, 1, -1) * angle.cos()) * 1.2 + phase)
     images = ((wave[:, None] + 1) * 127).to(torch.uint8)
     settings = replace(TINY, epochs=8, prototype_epochs=0, width=4, view=Augment(size=12, crop=(0.4, 1.0)))
-    backbone = pretrain(images, settings, seed=3, compute=CPU)
+    backbone = pretrain(images, settings, run=TrainingRun(seed=3))
     seen = functional.normalize(features_of(backbone, images, CPU), dim=1)
     alike = (seen @ seen.T).fill_diagonal_(-1)
     assert float((kinds[alike.argmax(1)] == kinds).float().mean()) > 0.7
 
 
 def test_the_target_moves_only_a_little(images: torch.Tensor):
-    run = Pretraining(images, TINY, seed=1, compute=CPU)
+    run = Pretraining(images, TINY, run=TrainingRun(seed=1))
     before = [parameter.clone() for parameter in run.target.parameters()]
     run.run_epoch()
     for old, target, online in zip(before, run.target.parameters(), run.online.parameters(), strict=True):
@@ -87,7 +88,7 @@ def test_channel_statistics_are_those_of_the_pool(images: torch.Tensor):
 
 
 def test_mirrored_features_do_not_see_left_and_right(images: torch.Tensor):
-    backbone = pretrain(images, replace(TINY, epochs=1, prototype_epochs=0), seed=1, compute=CPU)
+    backbone = pretrain(images, replace(TINY, epochs=1, prototype_epochs=0), run=TrainingRun(seed=1))
     once = features_of(backbone, images, CPU, mirror=True)
     torch.testing.assert_close(once, features_of(backbone, images.flip(3), CPU, mirror=True, chunk=7))
 

@@ -9,6 +9,7 @@ from recordwise.vision.augment import Augment
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.simclr import SimClr, contrast, simclr
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 TINY = SimClr(
@@ -33,7 +34,7 @@ def test_equal_twins_far_from_others_cost_least():
 def test_the_same_seed_gives_the_same_encoder_and_the_loss_falls():
     images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     losses: list[float] = []
-    first = simclr(images, TINY, seed=1, compute=CPU, progress=lambda epoch, loss: losses.append(loss))
-    again = simclr(images, TINY, seed=1, compute=CPU)
+    first = simclr(images, TINY, run=TrainingRun(seed=1, progress=lambda epoch, loss: losses.append(loss)))
+    again = simclr(images, TINY, run=TrainingRun(seed=1))
     assert torch.equal(features_of(first, images, CPU), features_of(again, images, CPU))
     assert losses[-1] < losses[0]

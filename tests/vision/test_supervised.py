@@ -12,6 +12,7 @@ from recordwise.vision.mixmatch import MixMatch, _beta, mixmatch, sharpen
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 SETTINGS = Supervised(epochs=12, view=Augment(), batch=16, rate=0.5, keep=0.9)
@@ -37,7 +38,7 @@ def test_soft_labels_are_learnt_with_their_weights():
     wrong = torch.arange(96) % 3 == 0
     targets[wrong] = 1 - targets[wrong]
     doubtful = torch.where(wrong, 0.05, 1.0)
-    student = train(network(), images, targets, doubtful, SETTINGS, seed=0, compute=CPU)
+    student = train(network(), images, targets, doubtful, SETTINGS, run=TrainingRun())
     assert torch.equal(features_of(student, images, CPU).argmax(1), side)
 
 
@@ -46,17 +47,17 @@ def test_weight_zero_means_left_out():
     targets = torch.eye(2)[side]
     weights = (torch.arange(96) < 48).float()
     spoiled = torch.where(weights[:, None] > 0, targets, 1 - targets)
-    first, again = (train(network(), images, t, weights, SETTINGS, seed=0, compute=CPU) for t in (targets, spoiled))
+    first, again = (train(network(), images, t, weights, SETTINGS, run=TrainingRun()) for t in (targets, spoiled))
     assert torch.equal(first[1].weight, again[1].weight)
     with pytest.raises(InvalidInput, match="weights"):
-        train(network(), images, targets, torch.zeros(96), SETTINGS, seed=0, compute=CPU)
+        train(network(), images, targets, torch.zeros(96), SETTINGS, run=TrainingRun())
 
 
 def test_the_same_seed_teaches_the_same_student():
     images, side = halves()
     moving = replace(SETTINGS, view=Augment(shift=0.1, cutout=2), epochs=2)
     one, two, other = (
-        train(network(), images, torch.eye(2)[side], torch.ones(96), moving, seed=seed, compute=CPU)
+        train(network(), images, torch.eye(2)[side], torch.ones(96), moving, run=TrainingRun(seed=seed))
         for seed in (1, 1, 2)
     )
     assert torch.equal(one[1].weight, two[1].weight)
@@ -66,14 +67,14 @@ def test_the_same_seed_teaches_the_same_student():
 def test_shapes_must_match():
     images, side = halves()
     with pytest.raises(InvalidInput, match="96 images"):
-        train(network(), images, torch.eye(2)[side][:5], torch.ones(96), SETTINGS, seed=0, compute=CPU)
+        train(network(), images, torch.eye(2)[side][:5], torch.ones(96), SETTINGS, run=TrainingRun())
 
 
 def test_mixmatch_learns_from_few_labels():
     images, side = halves()
     few = torch.arange(96) < 6
     settings = MixMatch(epochs=15, batch=6, rate=0.2, keep=0.9, unlabelled_weight=5.0, view=Augment())
-    student = mixmatch(network(), images, torch.eye(2)[side], few, settings, seed=0, compute=CPU)
+    student = mixmatch(network(), images, torch.eye(2)[side], few, settings, run=TrainingRun())
     assert float((features_of(student, images, CPU).argmax(1) == side).float().mean()) > 0.95
 
 
@@ -81,7 +82,7 @@ def test_mixmatch_learns_where_most_images_are_labelled_and_the_run_is_short():
     images, side = halves()
     most = torch.arange(96) < 90
     settings = MixMatch(epochs=4, batch=6, rate=0.2, unlabelled_weight=5.0, view=Augment())
-    student = mixmatch(network(), images, torch.eye(2)[side], most, settings, seed=0, compute=CPU)
+    student = mixmatch(network(), images, torch.eye(2)[side], most, settings, run=TrainingRun())
     assert float((features_of(student, images, CPU).argmax(1) == side).float().mean()) > 0.95
 
 
@@ -91,10 +92,10 @@ def test_mixmatch_never_looks_at_labels_of_the_unlabelled():
     targets = torch.eye(2)[side]
     spoiled = torch.where(few[:, None], targets, 1 - targets)
     settings = MixMatch(epochs=1, batch=6)
-    first, again = (mixmatch(network(), images, t, few, settings, seed=0, compute=CPU) for t in (targets, spoiled))
+    first, again = (mixmatch(network(), images, t, few, settings, run=TrainingRun()) for t in (targets, spoiled))
     assert torch.equal(first[1].weight, again[1].weight)
     with pytest.raises(InvalidInput, match="unlabelled"):
-        mixmatch(network(), images, targets, torch.ones(96, dtype=torch.bool), settings, seed=0, compute=CPU)
+        mixmatch(network(), images, targets, torch.ones(96, dtype=torch.bool), settings, run=TrainingRun())
 
 
 def test_sharpening_keeps_a_distribution_and_its_order():
@@ -123,4 +124,4 @@ def test_mixmatch_refuses_what_does_not_fit_the_images(wrong: dict[str, torch.Te
     images, side = halves()
     given = {"targets": torch.eye(2)[side], "labelled": torch.arange(96) < 6, **wrong}
     with pytest.raises(InvalidInput, match=f"^{line}"):
-        mixmatch(network(), images, settings=MixMatch(epochs=1), seed=0, compute=CPU, **given)
+        mixmatch(network(), images, settings=MixMatch(epochs=1), run=TrainingRun(), **given)

@@ -24,7 +24,7 @@ from recordwise.vision.self_supervised import Byol, pretrain
 from recordwise.vision.simclr import SimClr, simclr
 from recordwise.vision.steps import Compute, fresh_weights
 from recordwise.vision.supervised import Supervised, train
-from recordwise.vision.training import Settings, Training, silent
+from recordwise.vision.training import Settings, Training, TrainingRun
 
 CPU = Compute(device="cpu")
 COUNT = 48
@@ -63,7 +63,7 @@ class Learner:
 
     def __call__(self, *, images: Tensor = IMAGES, seed: int = 1, **given: Any) -> nn.Module:
         settings = given.pop("settings", self.settings)
-        return self.call(images, settings, seed=seed, compute=CPU, **given)
+        return self.call(images, settings, run=TrainingRun(seed=seed, **given))
 
 
 LEARNERS = {
@@ -213,7 +213,7 @@ def test_labels_and_first_weights_are_part_of_a_run(tmp_path: Path):
 
     def teach(network: nn.Module, targets: Tensor) -> None:
         path = tmp_path / "run.pt"
-        train(network, IMAGES, targets, WEIGHTS, settings, seed=1, compute=CPU, checkpoint=path)
+        train(network, IMAGES, targets, WEIGHTS, settings, run=TrainingRun(seed=1, checkpoint=path))
 
     teach(classifier(), TARGETS)
     teach(classifier(), TARGETS)
@@ -239,13 +239,17 @@ def test_a_setting_of_a_view_is_named(tmp_path: Path):
         learner(checkpoint=tmp_path / "run.pt", settings=other)
 
 
-def counting(count: Tensor) -> Training:
+def counting(count: Tensor, **run: Any) -> Training:
     def one_epoch(epoch: int) -> float:
         count.add_(1)
         return float(count)
 
     return Training(
-        one_epoch, {"count": count}, settings=Settings(epochs=5, batch=1, rate=1.0), seed=0, compute=CPU, inputs={}
+        one_epoch,
+        {"count": count},
+        settings=Settings(epochs=5, batch=1, rate=1.0),
+        run=TrainingRun(**run),
+        inputs={},
     )
 
 
@@ -255,11 +259,11 @@ def test_a_checkpoint_is_kept_every_few_epochs_and_after_the_last(tmp_path: Path
     def look(epoch: int, value: float) -> None:
         kept.append(torch.load(path, weights_only=True)["epoch"] if path.exists() else 0)
 
-    counting(torch.zeros(())).run(5, checkpoint=path, every=2, progress=look)
+    counting(torch.zeros(()), checkpoint=path, checkpoint_every=2, progress=look).finish(5)
     assert kept == [0, 0, 2, 2, 4]
     assert torch.load(path, weights_only=True)["epoch"] == 5
     with pytest.raises(InvalidInput, match="checkpoint_every"):
-        counting(torch.zeros(())).run(5, checkpoint=path, every=0, progress=silent)
+        TrainingRun(checkpoint_every=0)
 
 
 def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -353,4 +357,4 @@ def test_a_checkpoint_of_another_make_is_refused(content: Any, tmp_path: Path):
 
 def test_a_folder_is_no_checkpoint(tmp_path: Path):
     with pytest.raises(InvalidInput, match=r"^checkpoint must be what a training run wrote, .* is not$"):
-        counting(torch.zeros(())).run(1, checkpoint=tmp_path, every=1, progress=silent)
+        counting(torch.zeros(()), checkpoint=tmp_path).finish(1)

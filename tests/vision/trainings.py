@@ -20,6 +20,7 @@ from recordwise.vision.self_supervised import Byol, features_of, pretrain
 from recordwise.vision.simclr import SimClr, simclr
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised, train
+from recordwise.vision.training import TrainingRun
 
 CPU = Compute(device="cpu")
 IMAGES = torch.randint(0, 256, (64, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -41,35 +42,46 @@ def network(outputs: int = 2) -> nn.Module:
 
 def byol() -> None:
     settings = Byol(epochs=1, prototype_epochs=1, batch=32, width=4, hidden=16, projection=8, prototypes=3, view=VIEW)
-    features_of(pretrain(IMAGES, settings, seed=0, compute=CPU), IMAGES, CPU)
+    features_of(pretrain(IMAGES, settings, run=TrainingRun()), IMAGES, CPU)
 
 
 def contrastive() -> None:
-    simclr(IMAGES, SimClr(epochs=1, batch=32, width=4, hidden=16, projection=8, view=VIEW), seed=0, compute=CPU)
+    simclr(
+        IMAGES,
+        SimClr(epochs=1, batch=32, width=4, hidden=16, projection=8, view=VIEW),
+        run=TrainingRun(),
+    )
 
 
 def clusters() -> None:
     settings = Scan(clusters=2, heads=1, epochs=1, batch=32, view=VIEW)
-    scan(network(8), 8, IMAGES, torch.arange(64)[:, None], settings, seed=0, compute=CPU)
+    scan(network(8), 8, IMAGES, torch.arange(64)[:, None], settings, run=TrainingRun())
 
 
 def own_labels() -> None:
     settings = SelfLabel(epochs=2, trusting_epochs=1, batch=32, strong=Augment(cutout=3), weak=VIEW)
-    self_label(network(8), 8, IMAGES, CLASSES, FLAGS, settings, classes=2, seed=0, compute=CPU)
+    self_label(network(8), 8, IMAGES, CLASSES, FLAGS, settings, classes=2, run=TrainingRun())
 
 
 def transformations() -> None:
     at_once = tuple((way, 1) for way in Transform)
     settings = Dti(prototypes=2, epochs=2, batch=32, width=4, curriculum=at_once)
-    cluster_by_transformation(IMAGES, settings, seed=0, compute=CPU)
+    cluster_by_transformation(IMAGES, settings, run=TrainingRun())
 
 
 def supervised() -> None:
-    train(network(), IMAGES, CHANCES, torch.ones(64), Supervised(epochs=1, batch=32, view=VIEW), seed=0, compute=CPU)
+    train(
+        network(),
+        IMAGES,
+        CHANCES,
+        torch.ones(64),
+        Supervised(epochs=1, batch=32, view=VIEW),
+        run=TrainingRun(),
+    )
 
 
 def mixed() -> None:
-    mixmatch(network(), IMAGES, CHANCES, FLAGS, MixMatch(epochs=1, batch=32, view=VIEW), seed=0, compute=CPU)
+    mixmatch(network(), IMAGES, CHANCES, FLAGS, MixMatch(epochs=1, batch=32, view=VIEW), run=TrainingRun())
 
 
 def anybodys_module() -> None:

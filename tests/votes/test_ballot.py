@@ -7,8 +7,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from recordwise.audit.neighbours import as_votes, worst_pairs
 from recordwise.privacy.guarantee import Neighbours
+from recordwise.protocols.pairs import as_votes, worst_pairs
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 MOST_QUERIES, MOST_CLASSES = 4, 4

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from recordwise.audit.bound import lower_bound
-from recordwise.audit.exact import exact_epsilon
-from recordwise.audit.neighbours import Pair, worst_pairs
 from recordwise.audit.result import AuditResult, Finding
-from recordwise.audit.views import fewest_parties, scores
-from recordwise.errors import InvalidInput, probability, whole
+from recordwise.errors import InvalidInput, ProtocolFault, probability, whole
 from recordwise.privacy.noise import Noise
+from recordwise.protocols.pairs import Pair, worst_pairs
 from recordwise.protocols.protocol import Protocol
 
 CONFIDENCE = 1 - 1e-6
@@ -51,7 +49,7 @@ def audit(
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
     for pair in pairs:
-        found = exact_epsilon(few, pair, parties)
+        found = few.exact_epsilon(pair, parties)
         if found is not None:
             findings.append(Finding(pair=pair.name, method="exact", epsilon=found[0], failure=0.0, detail=found[1]))
         findings.append(_sampled(few, pair, drawn, parties, float(claim.delta), (1 - confidence) / len(pairs), noise))
@@ -67,10 +65,24 @@ def audit(
     )
 
 
+def fewest_parties(protocol: Protocol[Any], noise: Noise) -> int | None:
+    """The fewest parties from which a release is made: the planned number, if fewer are refused as they should be."""
+    planned = protocol.fewest
+    if planned is None:
+        return None
+    for parties in sorted({1, planned // 2, planned - 1} & set(range(1, planned))):
+        try:
+            protocol.release_nobody(parties, noise)
+        except ProtocolFault:
+            continue
+        return parties
+    return planned
+
+
 def _sampled(
     protocol: Protocol[Any], pair: Pair, trials: int, parties: int | None, delta: float, failure: float, noise: Noise
 ) -> Finding:
-    before, after = (scores(protocol, side, pair, trials, parties, noise) for side in pair.sides())
+    before, after = (protocol.view_scores(side, pair, trials, parties, noise) for side in pair.sides())
     bound = lower_bound(before, after, delta=delta, failure=failure)
     return Finding(
         pair=pair.name,

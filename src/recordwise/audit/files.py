@@ -8,9 +8,13 @@ is read, encoded and voted anew with what is public held fixed. Every other reco
 from __future__ import annotations
 
 import csv
+import gzip
+import importlib
 import io
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +26,21 @@ from recordwise.audit.replay import NO_CLASS, Change, ReplayResult
 from recordwise.data.images import SUFFIXES
 from recordwise.data.tables import value_of
 from recordwise.errors import InvalidInput
-from recordwise.formats import Archive, content_of, csv_file, parquet_file
+from recordwise.formats import (
+    Archive,
+    Layout,
+    arrow_folder,
+    content_of,
+    csv_file,
+    ending,
+    excel_file,
+    is_dataset,
+    parquet_file,
+    text_lines,
+)
+from recordwise.formats.files import PACKED
+from recordwise.formats.layouts import ENCODINGS
+from recordwise.formats.tables import STATE
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.protocols.protocol import Protocol as Release
 from recordwise.randomness import seeded
@@ -127,17 +145,21 @@ def _neighbours(form: Form, seed: int) -> Iterator[tuple[str, Neighbours | None,
 def form_of(source: Source) -> Form:
     """How the file holds its records."""
     if source.path.is_dir():
-        return ImageFolder(source)
+        return DatasetFolder(source) if is_dataset(source.path) else ImageFolder(source)
     forms: dict[str, Callable[[Source], Form]] = {
         ".csv": CsvFile,
+        ".tsv": CsvFile,
+        ".xlsx": Workbook,
         ".parquet": ParquetFile,
         ".npy": ArrayFile,
         ".npz": ArrayFile,
         ".txt": TextFile,
     }
-    form = forms.get(source.path.suffix.lower())
+    form = forms.get(ending(source.path))
     if form is None:
-        raise InvalidInput(f"{source.path} must be .npy, .npz, .parquet, .csv, .txt or a folder of images")
+        raise InvalidInput(
+            f"{source.path} must be {', '.join(forms)}, a folder of images or a Hugging Face dataset on disk"
+        )
     return form(source)
 
 
@@ -150,7 +172,7 @@ class CsvFile:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.header, self.items = csv_file(source.path)
+        self.header, self.items = csv_file(source.path, source.layout)
 
     def hostile(self, item: list[str]) -> Iterator[tuple[str, list[str]]]:
         labels = [self.header.index(name) for name in _listed(self.source.labels)]
@@ -163,10 +185,45 @@ class CsvFile:
             yield name, [word if place in labels else cell for place, cell in enumerate(row)]
 
     def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
-        path = folder / "records.csv"
-        with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            # Quotes around everything keep a row whose only cell is empty from becoming an empty line, which is none.
-            csv.writer(file, quoting=csv.QUOTE_ALL).writerows(chain([self.header], items))
+        path, layout, text = folder / self.source.path.name, self.source.layout, io.StringIO(newline="")
+        # Quotes around everything keep a row whose only cell is empty from becoming an empty line, which is none.
+        rows = csv.writer(text, quoting=csv.QUOTE_ALL, delimiter=layout.between(path))
+        rows.writerows(chain([self.header], items))
+        _write_text(path, text.getvalue(), layout)
+        return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+
+def _write_text(path: Path, text: str, layout: Layout) -> None:
+    name, errors = ENCODINGS[layout.encoding]
+    content = text.encode(name, errors)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix.lower() == PACKED else content)
+
+
+class Workbook:
+    """A record is a row of cells, each of its own type."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.header, self.items = excel_file(source.path, source.sheet)
+
+    def hostile(self, item: list[Any] | None) -> Iterator[tuple[str, list[Any]]]:
+        labels = [self.header.index(name) for name in _listed(self.source.labels)]
+        row = [None] * len(self.header) if item is None else item
+        texts = {name: word for name, word in WORDS.items() if word and word.isascii()}
+        for name, cell in (texts | {"numbers": 7, "dates": datetime(1999, 9, 9), "flags": True}).items():
+            yield name, [old if place in labels else cell for place, old in enumerate(row)]
+        yield "gaps", [old if place in labels else None for place, old in enumerate(row)]
+        yield "a cell too many", [*row, 1]
+        for name, word in (("a class nobody declared", NO_CLASS), ("no class", None)):
+            yield name, [word if place in labels else cell for place, cell in enumerate(row)]
+
+    def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
+        book = importlib.import_module("openpyxl").Workbook(write_only=True)
+        sheet = book.create_sheet(self.source.sheet)
+        for row in chain([self.header], items):
+            sheet.append([None] * len(self.header) if row is None else row)
+        path = folder / "records.xlsx"
+        book.save(path)
         return self.source.model_copy(update={"path": path}), list(range(len(items)))
 
 
@@ -175,9 +232,12 @@ class ParquetFile:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        with parquet_file(source.path) as held:
-            self.table = held.read()
+        self.table = self._opened()
         self.items: list[Any] = list(range(len(self.table)))
+
+    def _opened(self) -> Any:
+        with parquet_file(self.source.path) as held:
+            return held.read()
 
     def hostile(self, item: int) -> Iterator[tuple[str, dict[str, Any]]]:
         import pyarrow as pa
@@ -223,7 +283,6 @@ class ParquetFile:
 
     def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         parts = [
             self.table.slice(item, 1)
@@ -233,9 +292,29 @@ class ParquetFile:
             else pa.Table.from_pylist([item], schema=self.table.schema)
             for item in items
         ]
-        path = folder / "records.parquet"
-        pq.write_table(pa.concat_tables(parts) if parts else self.table.slice(0, 0), path)
+        path = self._written(pa.concat_tables(parts) if parts else self.table.slice(0, 0), folder)
         return self.source.model_copy(update={"path": path}), list(range(len(items)))
+
+    def _written(self, table: Any, folder: Path) -> Path:
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, folder / "records.parquet")
+        return folder / "records.parquet"
+
+
+class DatasetFolder(ParquetFile):
+    """A record is a row of a table whose columns have types, as Hugging Face's datasets keep it."""
+
+    def _opened(self) -> Any:
+        return arrow_folder(self.source.path)
+
+    def _written(self, table: Any, folder: Path) -> Path:
+        import pyarrow as pa
+
+        with pa.OSFile(str(folder / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        (folder / STATE).write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+        return folder
 
 
 class ArrayFile:
@@ -292,25 +371,21 @@ class TextFile:
     def __init__(self, source: Source) -> None:
         self.source = source
         labels = source.path.parent / str(source.labels)
-        self.items: list[Any] = list(zip(_lines(source.path), _lines(labels), strict=True))
+        lines = (text_lines(path, source.layout) for path in (source.path, labels))
+        self.items: list[Any] = list(zip(*lines, strict=True))
 
-    def hostile(self, item: tuple[bytes, bytes]) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
+    def hostile(self, item: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
         for name, word in WORDS.items():
-            yield name, (word.encode("utf-8", "surrogateescape"), item[1])
-        yield "a class nobody declared", (item[0], NO_CLASS.encode())
-        yield "no class", (item[0], b"")
-        yield "a class that is no text", (item[0], b"\xff")
+            yield name, (word, item[1])
+        yield "a class nobody declared", (item[0], NO_CLASS)
+        yield "no class", (item[0], "")
+        yield "a class that is no text", (item[0], "\udcff")
 
     def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
-        path = folder / self.source.path.name
-        path.write_bytes(b"".join(line + b"\n" for line, _ in items))
-        (folder / str(self.source.labels)).write_bytes(b"".join(label + b"\n" for _, label in items))
+        path, labels = folder / self.source.path.name, folder / str(self.source.labels)
+        for part, file in enumerate((path, labels)):
+            _write_text(file, "".join(f"{item[part]}\n" for item in items), self.source.layout)
         return self.source.model_copy(update={"path": path}), list(range(len(items)))
-
-
-def _lines(path: Path) -> list[bytes]:
-    lines = content_of(path).split(b"\n")
-    return lines[:-1] if not lines[-1] else lines
 
 
 class ImageFolder:

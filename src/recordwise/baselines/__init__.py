@@ -8,6 +8,7 @@ from recordwise.baselines.ind_knn import IndKNN
 from recordwise.baselines.knn import KNN
 from recordwise.baselines.lnmax import LNMax
 from recordwise.baselines.noisy_sgd import NoisySGD1, NoisySGD2
+from recordwise.baselines.objective_perturbation import ObjectivePerturbation
 from recordwise.baselines.private_knn import PrivateKNN
 from recordwise.baselines.registry import rival, rivals
 
@@ -21,6 +22,7 @@ __all__ = [
     "NoisySGD1",
     "NoisySGD2",
     "NoisySGDFineTune",
+    "ObjectivePerturbation",
     "PrivateKNN",
     "Rival",
     "rival",

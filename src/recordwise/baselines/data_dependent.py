@@ -1,7 +1,7 @@
 """PATE's data-dependent accounting (Papernot et al. 2017, 2018): what a noisy maximum costs on these very votes.
 
 Where nearly all teachers agree, one teacher can hardly change the answer, and the Rényi divergence is far below the
-worst case. That figure depends on the votes, so printing it would tell about them. `sanitise` releases it with Gaussian
+worst case. That figure depends on the votes, so printing it would reveal them. `sanitise` releases it with Gaussian
 noise in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007; PATE 2018, appendix C), and its own
 cost is part of what it states.
 
@@ -86,30 +86,6 @@ def threshold_rdp(largest: Doubles, needed: float, sigma: float, order: float, *
     """The same for whether the largest count, with noise, reaches `needed`: a moved vote changes it by one, not two."""
     found = threshold_log_q(largest, needed, sigma, lattice=lattice)
     return noisy_max_rdp(found, math.sqrt(2) * sigma, order)
-
-
-def laplace_log_q(votes: NDArray[np.int64], scale: float) -> Doubles:
-    """(s,) the same bound for Laplace noise: a class g behind wins with (2 + g)/4·e^-g, g in units of the scale.
-
-    Discrete noise is bounded by the tail one step nearer, as above.
-    """
-    ordered = np.sort(votes, axis=1)
-    gaps = np.maximum(ordered[:, -1:] - ordered[:, :-1] - 1, 0) / scale
-    bound = logsumexp(np.log(2 + gaps) - math.log(4) - gaps, axis=1)
-    return np.asarray(np.minimum(bound, math.log(1 - 1 / votes.shape[1])), dtype=np.float64)
-
-
-def pure_rdp(log_q: Doubles, epsilon: float, order: float) -> Doubles:
-    """The Rényi divergence of an epsilon-DP choice, given a bound q on its failure (PATE 2017, Theorem 3)."""
-    log_q = np.asarray(log_q, dtype=np.float64)
-    q = np.exp(log_q)
-    worst = min(epsilon, order * epsilon**2 / 2)
-    with np.errstate(all="ignore"):
-        log_right = np.log1p(-q)
-        log_a = log_right - np.log1p(-q * math.exp(epsilon))
-        total = np.logaddexp(log_right + (order - 1) * log_a, log_q + (order - 1) * epsilon)
-        valid = q < math.expm1(epsilon) / math.expm1(2 * epsilon)
-        return np.where(valid, np.minimum(total / (order - 1), worst), worst)
 
 
 @dataclass(frozen=True, eq=False)

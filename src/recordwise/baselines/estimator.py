@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from recordwise.account import Account
 from recordwise.checkpoint import Checkpoint, NoFolder
-from recordwise.data import Samples, Schema
+from recordwise.data import Samples, Schema, taken
 from recordwise.encoders import encode, encode_public, encoder_from, how_encoded
 from recordwise.errors import InvalidInput, positive, probability
 from recordwise.fits import count_fit
@@ -150,6 +150,7 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         """
         source, steps, payer = noise or SystemNoise(), progress or Silent(), Account.given(self.account)
         self._refuse_mistakes()
+        X, X_public = taken(X, "X"), None if X_public is None else taken(X_public, "X_public")
         if not len(X) and self._relation is Neighbours.REPLACE:  # elsewhere their number is private, and zero is one
             raise InvalidInput("X must hold at least one sample, got 0")
         with steps.step("represent", 1):

@@ -72,11 +72,16 @@ def noise_for(
       cells: Numbers released in each step.
       rate: With which each record takes part in a step, each by a coin of its own.
     """
+    return _least(epsilon, left_of(delta, epsilon, cells, steps), neighbours, rate, steps) * (1 + 2**-30)
+
+
+def left_of(delta: float, epsilon: float, cells: int, steps: int = 1) -> float:
+    """The delta that remains when discrete noise has taken its share for not being rounded normal noise."""
     # The multiplier is not known yet; where so little noise were enough, `sigma2` refuses.
     spare = (1 + math.exp(epsilon)) * steps * cells / (8 * LEAST_SIGMA**2)
     if not spare < delta / 10:
         raise OutOfRegime(f"delta must be > {10 * spare:.3g} for {steps} sums of {cells} numbers, got {delta:g}")
-    return _least(epsilon, delta - spare, neighbours, rate, steps) * (1 + 2**-30)
+    return delta - spare
 
 
 @lru_cache(maxsize=256)
@@ -128,17 +133,18 @@ def sampled_gaussian(
 def _one_gaussian(distance: float, delta: float) -> float:
     """The least epsilon at which normals of deviation one whose means lie `distance` apart are (epsilon, delta)-close.
 
-    delta(e) = Φ(d/2 - e/d) - exp(e)·Φ(-d/2 - e/d) falls in e (Balle and Wang 2018, Theorem 8).
+    The delta falls in epsilon.
     """
-
-    def at(epsilon: float) -> float:
-        ahead, behind = distance / 2 - epsilon / distance, -distance / 2 - epsilon / distance
-        return float(ndtr(ahead) - math.exp(epsilon + float(log_ndtr(behind))))
-
     low, high = 0.0, 1.0
-    while at(high) > delta:
+    while gaussian_delta(distance, high) > delta:
         low, high = high, 2 * high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if at(middle) > delta else (low, middle)
+        low, high = (middle, high) if gaussian_delta(distance, middle) > delta else (low, middle)
     return high
+
+
+def gaussian_delta(distance: float, epsilon: float) -> float:
+    """Φ(d/2 - e/d) - exp(e)·Φ(-d/2 - e/d), of normals d deviations apart (Balle and Wang 2018, Theorem 8)."""
+    ahead, behind = distance / 2 - epsilon / distance, -distance / 2 - epsilon / distance
+    return float(ndtr(ahead) - math.exp(epsilon + float(log_ndtr(behind))))

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from recordwise.baselines.estimator import Facts, Private, Released, Vectors
-from recordwise.baselines.exact_neighbours import Grid
+from recordwise.baselines.exact_nearest import Grid
 from recordwise.baselines.labeller import Labeller, noisy_max
 from recordwise.errors import probability, whole
 from recordwise.privacy.accountant import calibrate

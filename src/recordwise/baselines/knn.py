@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.baselines.estimator import Facts, Places, Private, Released, Vectors
-from recordwise.baselines.exact_neighbours import Grid, nearest
-from recordwise.baselines.labeller import AUTO, Labeller, noisy_max
+from recordwise.baselines.exact_nearest import Grid, nearest
+from recordwise.baselines.labeller import Labeller, noisy_max
 from recordwise.errors import whole
 from recordwise.privacy.accountant import calibrate
 from recordwise.privacy.events import DiscreteGaussianTally, Event
 from recordwise.privacy.guarantee import exact
 from recordwise.privacy.noise import DiscreteGaussian, Noise
+from recordwise.settings import AUTO
 
 
 @dataclass(eq=False, repr=False)

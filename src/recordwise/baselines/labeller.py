@@ -14,10 +14,10 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.nearest import Metric
 from recordwise.privacy.noise import Noise
 from recordwise.queries import KMeansQueries
+from recordwise.settings import AUTO
 from recordwise.students import class_probabilities, student_from, teach
 from recordwise.votes import NOBODY
 
-AUTO = "auto"
 FEWEST, MOST = 10, 500  # what "auto" asks at least and at most
 
 

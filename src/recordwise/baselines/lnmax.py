@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recordwise.baselines.data_dependent import laplace_log_q, pure_rdp
 from recordwise.baselines.estimator import Private, Released
 from recordwise.baselines.labeller import noisy_max
 from recordwise.baselines.teachers import Pate
@@ -53,16 +49,3 @@ class LNMax(Pate):
 
     def answer(self, private: Private, noise: Noise) -> Released:
         return {"labels": noisy_max(self.votes(private, noise), DiscreteLaplace(self.scale_), noise)}
-
-
-def private_epsilon(votes: NDArray[np.int64], scale: float, delta: float) -> float:
-    """PATE 2017's data-dependent epsilon of these votes. It depends on them and is as private as they are.
-
-    The moments accountant of that paper, over whole orders. For tests and for experiments on public data; there is no
-    sanitised form of it here (GNMAX has one).
-    """
-    each = 2 / scale
-    orders = np.arange(2, 129)
-    found = laplace_log_q(votes, scale)
-    totals = [float(pure_rdp(found, each, float(order)).sum()) + np.log(1 / delta) / (order - 1) for order in orders]
-    return float(min(totals))

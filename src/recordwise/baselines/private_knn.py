@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.baselines.estimator import Facts, Places, Private, Released
-from recordwise.baselines.exact_neighbours import nearest
+from recordwise.baselines.exact_nearest import nearest
 from recordwise.baselines.knn import KNN
-from recordwise.baselines.labeller import AUTO, noisy_max
+from recordwise.baselines.labeller import noisy_max
 from recordwise.errors import InvalidInput, OutOfRegime
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.guarantee import Neighbours, exact
 from recordwise.privacy.noise import DiscreteGaussian, Noise, bernoulli
+from recordwise.settings import AUTO
 from recordwise.votes import NOBODY
 
 SCREENING = 2  # the noise on the largest count, beside that on the counts

@@ -12,10 +12,21 @@ from recordwise.baselines.ind_knn import IndKNN
 from recordwise.baselines.knn import KNN
 from recordwise.baselines.lnmax import LNMax
 from recordwise.baselines.noisy_sgd import NoisySGD1, NoisySGD2
+from recordwise.baselines.objective_perturbation import ObjectivePerturbation
 from recordwise.baselines.private_knn import PrivateKNN
 from recordwise.errors import InvalidInput
 
-_ALL: tuple[type[Rival], ...] = (LNMax, GNMax, PrivateKNN, KNN, IndKNN, NoisySGD1, NoisySGD2, DPLinear)
+_ALL: tuple[type[Rival], ...] = (
+    LNMax,
+    GNMax,
+    PrivateKNN,
+    KNN,
+    IndKNN,
+    NoisySGD1,
+    NoisySGD2,
+    ObjectivePerturbation,
+    DPLinear,
+)
 
 
 def rivals() -> dict[str, type[Rival]]:

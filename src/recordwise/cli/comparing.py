@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recordwise.cli.holder import holder_told
-from recordwise.cli.options import Json, print_json
+from recordwise.cli.options import Json, Quiet, print_json, progress_of
 
 
 def compare(
@@ -17,6 +17,7 @@ def compare(
     public_only: Annotated[
         bool, typer.Option("--public-only", help="Compare on the labelled public set alone: nothing private, free.")
     ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     r"""Compare our method with PATE, private k-NN, noisy SGD and DP linear models, on the same data.
@@ -33,12 +34,11 @@ def compare(
     """
     from recordwise.compare import PAGE, compare_job
     from recordwise.job import read_job
-    from recordwise.progress import Bars
 
     asked = read_job(job)
     with holder_told():
         made = compare_job(
-            asked, public_only=public_only, progress=Bars(), tell=lambda line: typer.echo(line, err=True)
+            asked, public_only=public_only, progress=progress_of(quiet), tell=lambda line: typer.echo(line, err=True)
         )
     if as_json:
         print_json(asdict(made))

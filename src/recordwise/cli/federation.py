@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recordwise.cli.options import Json, Quiet, print_json, progress_of
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.formats import text_of
@@ -67,14 +68,18 @@ def coordinator_run(
     folder: Folder,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 9600,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Carry coordinator.toml out. Killed at any point, run it again: it goes on, and nothing is paid for twice."""
     from recordwise.federation.hub import door, run_coordinator
-    from recordwise.progress import Bars
 
     _log()
     with door(folder, host=host, port=port) as exchange:
-        summary = run_coordinator(folder, exchange, Bars())
+        summary = run_coordinator(folder, exchange, progress_of(quiet))
+    if as_json:
+        print_json(summary.as_dict())
+        return
     typer.echo(summary.as_text())
 
 

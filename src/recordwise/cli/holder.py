@@ -17,11 +17,9 @@ class _OnStderr(logging.Handler):
 @contextmanager
 def holder_told() -> Iterator[None]:
     """What is for the holder of the records alone goes to this terminal, beside the output, and to no file."""
-    loggers, handler = [logging.getLogger(name) for name in ("recordwise.records", "recordwise.run")], _OnStderr()
-    for logger in loggers:
-        logger.addHandler(handler)
+    logger, handler = logging.getLogger("recordwise"), _OnStderr(logging.WARNING)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
+        logger.removeHandler(handler)

@@ -20,6 +20,7 @@ def ledger_open(
     epsilon: Annotated[float, typer.Option(help="What all releases together may cost.")],
     delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
     neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+    as_json: Json = False,
 ) -> None:
     """Open a budget. Its terms never change afterwards."""
     from recordwise.privacy.guarantee import Neighbours, exact, one_of
@@ -34,6 +35,16 @@ def ledger_open(
     opened = Ledger.open(place).open_budget(
         asked.name, epsilon=asked.epsilon, delta=asked.delta, neighbours=asked.neighbours
     )
+    if as_json:
+        print_json(
+            {
+                "budget": opened.name,
+                "epsilon": float(opened.epsilon),
+                "delta": float(opened.delta),
+                "neighbours": str(opened.neighbours),
+            }
+        )
+        return
     typer.echo(
         f"budget {opened.name!r}: epsilon {float(opened.epsilon):g}, delta {float(opened.delta):g}, {opened.neighbours}"
     )
@@ -62,11 +73,15 @@ def ledger_verify(
     head: Annotated[
         list[str] | None, typer.Option(help="A head that was noted elsewhere, from a report or a printed page.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Check that no entry was changed, taken out, put in or moved. Reading changes nothing."""
     from recordwise.privacy.ledger import Ledger
 
     found = Ledger.open(place, read_only=True).verify(*(head or ()))
+    if as_json:
+        print_json({"head": found.head, "key": found.key, "signed": found.signed, "notes": list(found.notes)})
+        return
     typer.echo(f"every entry is as it was written; head: {found.head}")
     if found.signed:
         typer.echo(f"signed with key {found.key}, which is here")

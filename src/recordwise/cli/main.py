@@ -13,6 +13,7 @@ import typer
 from recordwise import __version__
 from recordwise.cli.auditing import audit
 from recordwise.cli.comparing import compare
+from recordwise.cli.exploring import explore
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
 from recordwise.cli.planning import amplify, check, plan
@@ -35,7 +36,7 @@ app = typer.Typer(
     [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold].""",
 )
 app.add_typer(ledger_app, name="ledger")
-for command in (init, run, predict, export, compare, plan, check, amplify, report, demo, audit):
+for command in (init, run, predict, export, compare, plan, check, explore, amplify, report, demo, audit):
     app.command()(command)
 install_federation(app)
 

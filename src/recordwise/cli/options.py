@@ -7,7 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
+from recordwise.progress import Bars, Progress, Silent
+
+
+def _tab(typed: str | None) -> str | None:
+    """A tab can hardly be typed."""
+    return "\t" if typed in ("tab", "\\t") else typed
+
+
+Delimiter = Annotated[
+    str | None,
+    typer.Option(callback=_tab, help="Between the cells of text files: , ; | or tab. Guessed from public files."),
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of text files: utf-8, latin-1, cp1252 or utf-16. Guessed from public files.")
+]
+Decimal = Annotated[str | None, typer.Option(help="Of text files: . or , for 3,14. Guessed from public files.")]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of a workbook; the first one otherwise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def progress_of(quiet: bool) -> Progress:
+    return Silent() if quiet else Bars()
 
 
 def print_json(content: Any) -> None:

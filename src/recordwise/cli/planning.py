@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, show
+from recordwise.cli.options import Json, Quiet, progress_of, show
 
 
 def plan(
@@ -37,6 +37,7 @@ def plan(
     rounds: Annotated[int, typer.Option(help="Without a job: rounds that share the budget.")] = 1,
     parties: Annotated[int, typer.Option(help="Without a job: parties under distributed trust.")] = 1,
     colluding: Annotated[int, typer.Option(help="Without a job: so many may read the release and tell.")] = 1,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Predict how right labels and student will be before anything is spent, and how many queries to ask.
@@ -45,7 +46,6 @@ def plan(
     """
     from recordwise.errors import InvalidInput
     from recordwise.planner import rough_plan
-    from recordwise.progress import Bars
     from recordwise.protocols.terms import Terms
 
     if job is not None:
@@ -54,7 +54,7 @@ def plan(
 
         made = plan_job(
             read_job(job),
-            Bars(),
+            progress_of(quiet),
             num_records=num_records,
             num_queries=num_queries,
             votes_per_record=votes_per_record,
@@ -91,6 +91,7 @@ def check(
         int | None,
         typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Find what can go wrong with a job, as far as public data shows it; the private file is not opened.
@@ -99,9 +100,8 @@ def check(
     """
     from recordwise.job import read_job
     from recordwise.preflight import check_job
-    from recordwise.progress import Bars
 
-    found = check_job(read_job(job), Bars(), num_records=num_records)
+    found = check_job(read_job(job), progress_of(quiet), num_records=num_records)
     show(found, as_json)
     if found.stops:
         raise typer.Exit(1)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Sheet, print_json
+
 
 def init(
     private: Annotated[Path, typer.Option(help="The records to protect: a file, or a folder of images by class.")],
@@ -19,12 +21,18 @@ def init(
     classes: Annotated[
         str | None, typer.Option(help="The public list of classes, with commas; read off the labels otherwise.")
     ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
     out: Annotated[Path, typer.Option(help="The job file to write.")] = Path("job.toml"),
+    as_json: Json = False,
 ) -> None:
     """Write a job file from your own files, with every guess beside its key in a comment.
 
     Nothing is released, nothing leaves this machine. Where neither --classes nor --test is given, the list of classes
-    is read off the private labels, and the file says so: it becomes public.
+    is read off the private labels, and the file says so: it becomes public. How text files are spelled is guessed from
+    the public ones, never from the private one, which is taken to be spelled like the pool.
     """
     from recordwise.durable import write_whole
     from recordwise.errors import InvalidInput
@@ -42,9 +50,16 @@ def init(
         labels=labels,
         epsilon=epsilon,
         classes=tuple(one.strip() for one in classes.split(",")) if classes else (),
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        sheet=sheet,
         name=out.stem if out.stem != "job" else out.resolve().parent.name or "job",
         folder=out.resolve().parent,
     )
     write_whole(out, draft.text().encode())
     read_job(out)  # what it wrote can be read
+    if as_json:
+        print_json({"job": str(out)})
+        return
     typer.echo(f"{out}: read it, then `recordwise check {out}`, `recordwise plan {out}` and `recordwise run {out}`")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Sheet, print_json
+
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A finished run's folder, or an exported one.")],
@@ -15,31 +17,54 @@ def predict(
     encoder: Annotated[
         str | None, typer.Option(help="The encoder by its name, where the student was stored without it.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A CSV file to write; standard output otherwise.")] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="The column that names the samples; images go by their files' names.")
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    sheet: Sheet = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv or .parquet file to write; CSV on standard output otherwise.")
+    ] = None,
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Ask a published student about new samples: one line each, with its label and how sure it is."""
+    """Ask a published student about new samples: one line each, with its label and how sure it is.
+
+    How a text file is spelled is guessed from the file itself: nothing of it is released.
+    """
     from recordwise.encoders import encoder_from
+    from recordwise.formats import guessed
     from recordwise.handover import predict_file
     from recordwise.published import load
 
     model = load(folder, encoder=None if encoder is None else encoder_from(encoder, [], seed=0))
-    table = predict_file(model, samples, probabilities=probabilities)
-    if out is None:
-        sys.stdout.write(table)
-        return
-    from recordwise.durable import write_whole
-
-    write_whole(out, table.encode())
-    typer.echo(str(out))
+    layout = None
+    if samples.is_file():
+        layout = guessed(samples, delimiter=delimiter, encoding=encoding, decimal=decimal, sheet=sheet)
+    found = predict_file(model, samples, ids=ids, layout=layout, probabilities=probabilities)
+    if out is not None:
+        found.write(out)
+    if as_json:
+        print_json(found.as_dict() if out is None else {"labels": str(out)})
+    elif out is None:
+        sys.stdout.write(found.as_csv())
+    else:
+        typer.echo(str(out))
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="A finished run's folder.")],
     to: Annotated[Path, typer.Option(help="A new folder for what is handed over.")],
+    as_json: Json = False,
 ) -> None:
     """Hand a run over: the student, a model card, the labels of the pool; nothing in it runs code when it is read."""
     from recordwise.handover import hand_over
 
-    for path in hand_over(run, to):
-        typer.echo(str(path))
+    written = [str(path) for path in hand_over(run, to)]
+    if as_json:
+        print_json({"written": written})
+        return
+    for path in written:
+        typer.echo(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -18,10 +18,25 @@ import numpy as np
 
 NAN = math.nan
 DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
-DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y")
+NO_DAY = date(1900, 1, 1)  # where strptime puts a time of the day
+_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")  # spellings that nobody reads otherwise
+_TIMES = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f")
+_STAMPS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f")
+DATE_FORMATS = (*_DAYS, *_STAMPS, "%Y-%m-%d %H:%M:%S%z", *(f"{day} {time}" for day in _DAYS for time in _TIMES))
+TIME_FORMATS = _TIMES  # of a day that is not named
+# Which of a pair is meant, somebody must say, or a day after the twelfth must show.
+UNCLEAR_FORMATS = tuple(
+    (f"%m{mark}%d{mark}%Y{time}", f"%d{mark}%m{mark}%Y{time}") for mark in "/-" for time in ("", " %H:%M", " %H:%M:%S")
+)
 MOST_FORMAT = 64  # letters
 _WHOLE = 2.0**53  # floats below are whole numbers without a doubt
 _NUMBERS = (Real, Decimal, np.number, np.bool_)
+
+
+class Days(float):
+    """A point in time that was read: days since 1970. A number, that is still known to be a date."""
+
+    __slots__ = ()
 
 
 def missing(cell: Any) -> bool:
@@ -41,8 +56,8 @@ def is_number(cell: Any) -> bool:
 
 
 def is_date(cell: Any) -> bool:
-    """Whether a cell is a point in time by its type."""
-    return isinstance(cell, date | np.datetime64)
+    """Whether a cell is a point in time, or a time of the day, by its type."""
+    return isinstance(cell, date | time | np.datetime64 | Days)
 
 
 def decoded(cell: Any) -> str | None:
@@ -97,6 +112,11 @@ def word_of(cell: Any) -> str | None:
     return cell.isoformat() if isinstance(cell, date) else None
 
 
+def date_of(cell: Any, formats: Sequence[str]) -> Days:
+    """What `days_of` says, as a date."""
+    return Days(days_of(cell, formats))
+
+
 def days_of(cell: Any, formats: Sequence[str]) -> float:
     """A point in time as days since 1970: a date's type, text in one of the formats, or a number of days."""
     if isinstance(cell, str | bytes):
@@ -104,6 +124,8 @@ def days_of(cell: Any, formats: Sequence[str]) -> float:
     if missing(cell):
         return NAN
     try:
+        if isinstance(cell, time):
+            cell = datetime.combine(NO_DAY, cell)
         if isinstance(cell, np.datetime64):
             cell = cell.astype("datetime64[us]").item()
         if isinstance(cell, datetime):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from recordwise.data.samples import Loaded
 from recordwise.errors import InvalidInput
-from recordwise.formats import picture_file
+from recordwise.formats import picture_file, picture_size
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 
@@ -31,7 +32,18 @@ def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
         labels = np.repeat(np.array(list(by_class)), [len(some) for some in by_class.values()])
     if not files and not subfolders:  # classes without an image are no records, which is a number like any other
         raise InvalidInput(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
-    return Loaded(samples=[_read(file, size) for file in files], labels=labels)
+    ids = np.array([file.relative_to(folder).as_posix() for file in files], dtype=object)
+    return Loaded(samples=[_read(file, size) for file in files], labels=labels, ids=ids, ids_name="file")
+
+
+def image_sizes(folder: Path) -> list[tuple[int, int]]:
+    """Height and width of each image that has them."""
+    folders = [folder, *(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
+    sizes = []
+    for file in (file for one in folders for file in _image_files(one)):
+        with suppress(InvalidInput):
+            sizes.append(picture_size(file))
+    return sizes
 
 
 def _image_files(folder: Path) -> list[Path]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.data.held import channels_last
+
 BYTES = "uint8"
 GREY = np.array([0.299, 0.587, 0.114])  # ITU-R 601, as Pillow's
 ALPHA = (2, 4)  # channels of which the last is transparency, which is dropped
@@ -30,7 +32,7 @@ def pixels_of(sample: Any) -> NDArray[Any] | None:
         return None
     if pixels.ndim not in (2, 3) or pixels.dtype.kind not in "biuf" or not pixels.size:
         return None
-    return pixels
+    return channels_last(pixels[None])[0] if pixels.ndim == 3 else pixels
 
 
 def fitted(sample: Any, shape: tuple[int, ...], numbers: str) -> NDArray[Any] | None:

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.cells import DATE_FORMATS, days_of, is_date, is_number, missing, number_of, word_of
+from recordwise.data.cells import (
+    DATE_FORMATS,
+    TIME_FORMATS,
+    UNCLEAR_FORMATS,
+    days_of,
+    is_date,
+    is_number,
+    missing,
+    number_of,
+    word_of,
+)
 from recordwise.data.pictures import BYTES, is_picture, pixels_of
 from recordwise.data.samples import Kind, Samples, taken
 from recordwise.data.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema, as_numbers, rows_of
@@ -30,7 +40,9 @@ def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
             return _vectors(len(names), "float64" if numbers == BYTES else numbers, names)
         held = [pool.iloc[:, place] for place in range(len(names))]
         words = [str(column.dtype) == "category" for column in held]
-        return _table([column.to_numpy(dtype=object) for column in held], names, parse, words)
+        described = _table([column.to_numpy(dtype=object) for column in held], names, parse, words)
+        lone = len(names) == 1 and described.columns[0].kind == CATEGORY and not words[0]
+        return _text(names) if lone else described
     if isinstance(pool, Sequence) and not isinstance(pool, str | bytes):
         return _described_sequence(pool, names, parse)
     array = np.asarray(pool)
@@ -74,11 +86,11 @@ def _described_sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool
     if not parse:
         array = np.asarray(pool)
         return describe(array if array.dtype.kind in "biuf" else _objects(rows), names, parse)
-    described = _table([np.array(column, dtype=object) for column in zip(*rows, strict=True)], names, parse)
-    if all(column.kind == NUMBER for column in described.columns):
+    schema = _table([np.array(column, dtype=object) for column in zip(*rows, strict=True)], names, parse)
+    if all(column.kind == NUMBER for column in schema.columns):
         dense = not any(np.isnan(number_of(cell)) for row in rows for cell in row)
-        return _vectors(width, "float64", names) if dense else described
-    return _text(names) if width == 1 else described
+        return _vectors(width, "float64", names) if dense else schema
+    return _text(names) if width == 1 else schema
 
 
 def _objects(rows: list[list[Any]]) -> NDArray[Any]:
@@ -124,17 +136,40 @@ def _column(name: str, cells: Iterable[Any], parse: bool, word: bool) -> Column:
     present = [cell for cell in cells if not missing(cell) and not (parse and not str(cell).strip())]
     if not present and not word:
         return Column(name=name)
-    if not word and all(_spells_number(cell, parse) for cell in present):
-        return Column(name=name)
     if not word and all(is_date(cell) for cell in present):
         return Column(name=name, kind=DATE, formats=DATE_FORMATS[:1])
-    for spelling in DATE_FORMATS if parse and not word else ():
-        if all(isinstance(cell, str) and not np.isnan(days_of(cell, [spelling])) for cell in present):
-            return Column(name=name, kind=DATE, formats=(spelling,))
+    if not word and all(_spells_number(cell, parse) for cell in present):
+        return Column(name=name)
+    if parse and not word and (formats := _date_formats(present)):
+        return Column(name=name, kind=DATE, formats=formats)
     values = {found for cell in present if (found := word_of(cell)) is not None}
     if not values:
         raise InvalidInput(f"column {name!r} of the pool must hold numbers, words or dates, it holds none of them")
     return Column(name=name, kind=CATEGORY, categories=tuple(sorted(values)))
+
+
+def _date_formats(cells: list[Any]) -> tuple[str, ...]:
+    """How text spells dates, if all of it does and nobody could read it otherwise."""
+    if any(isinstance(cell, str) and not any(letter.isdigit() for letter in cell[:40]) for cell in cells[:1]):
+        return ()
+    for group in (DATE_FORMATS, TIME_FORMATS):
+        used: list[str] = []
+        for cell in cells:
+            found = next((one for one in (*used[::-1], *group) if _spells(cell, one)), None)
+            if found is None:
+                break
+            used += [found] if found not in used else []
+        else:
+            return tuple(used)
+    for pair in UNCLEAR_FORMATS:
+        fitting = [one for one in pair if all(_spells(cell, one) for cell in cells)]
+        if len(fitting) == 1:
+            return tuple(fitting)
+    return ()
+
+
+def _spells(cell: Any, spelling: str) -> bool:
+    return is_date(cell) or (isinstance(cell, str) and not np.isnan(days_of(cell, [spelling])))
 
 
 def _spells_number(cell: Any, parse: bool) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.data.held import adopted, channels_last
 from recordwise.errors import InvalidInput
 
 Samples = Any  # an array, a list of strings or a DataFrame; `kind_of` says which, `rows` takes some of them
@@ -35,19 +36,24 @@ class Loaded:
       labels: (n,) classes, or (n, C) zeros and ones where a sample may have several; None for an unlabelled pool.
       columns: The names of a table's columns, in order; empty for everything else.
       parse: Cells are text, as in a CSV file, and text that spells a number is one.
+      ids: (n,) what each sample is called, where it has a name of its own: the cells of a column, the names of files.
+      ids_name: What those are called.
     """
 
     samples: Samples
     labels: NDArray[Any] | None = None
     columns: tuple[str, ...] = ()
     parse: bool = False
+    ids: NDArray[Any] | None = None
+    ids_name: str = "sample"
 
     def __post_init__(self) -> None:
-        for name, held in (("samples", self.samples), ("labels", self.labels)):
+        for name, held in (("samples", self.samples), ("labels", self.labels), ("ids", self.ids)):
             if isinstance(held, np.ndarray) and not held.ndim:
                 raise InvalidInput(f"{name} must have one row for each sample, got a single value")
-        if self.labels is not None and len(self.labels) != len(self.samples):
-            raise InvalidInput(f"labels must be as many as the {len(self.samples)} samples, got {len(self.labels)}")
+        for name, held in (("labels", self.labels), ("ids", self.ids)):
+            if held is not None and len(held) != len(self.samples):
+                raise InvalidInput(f"{name} must be as many as the {len(self.samples)} samples, got {len(held)}")
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -56,8 +62,10 @@ class Loaded:
 def taken(samples: Samples, name: str = "samples") -> Samples:
     """The samples as an array, a sequence or a frame, with a gap where an array is masked.
 
-    What is none of these is refused: how samples are held is public.
+    What other libraries hold is taken over (`recordwise.data.held`). What is none of these is refused: how samples are
+    held is public.
     """
+    samples = adopted(samples, name)
     if hasattr(samples, "iloc"):
         return samples
     if isinstance(samples, np.ma.MaskedArray):
@@ -68,7 +76,7 @@ def taken(samples: Samples, name: str = "samples") -> Samples:
     if isinstance(samples, np.matrix | memoryview | array) or (
         hasattr(samples, "__array__") and not isinstance(samples, np.ndarray)
     ):
-        samples = np.asarray(samples)
+        samples = channels_last(np.asarray(samples))
     listed = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
     if not listed and not (isinstance(samples, np.ndarray) and samples.ndim):
         held = f"a single {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__

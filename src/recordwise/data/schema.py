@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Bools
-from recordwise.data.cells import DATE_FORMATS, days_of, decoded, number_of, spells_dates, word_of
+from recordwise.data.cells import DATE_FORMATS, date_of, decoded, number_of, spells_dates, word_of
 from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples, taken
 from recordwise.errors import InvalidInput, shown
@@ -81,7 +81,7 @@ class Column:
     def reader(self) -> Callable[[Any], Cell]:
         """What a cell of this column says; NaN, or None among categories, where it does not fit."""
         if self.kind == DATE:
-            return partial(days_of, formats=self.formats)
+            return partial(date_of, formats=self.formats)
         if self.kind == NUMBER:
             low, high = self.range or (-np.inf, np.inf)
 
@@ -245,7 +245,7 @@ class Schema:
         held = self._in_order(samples)
         self.check_form(held)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # a warning would tell of records
+            warnings.simplefilter("ignore")  # a warning would reveal something about records
             match self.kind:
                 case Kind.VECTORS:
                     return self._vectors(held)
@@ -307,11 +307,10 @@ class Schema:
 
     def _in_order(self, samples: Samples) -> Samples:
         """A frame's columns by their names, in the schema's order; whatever else stays as it is."""
+        samples = taken(samples)
         if hasattr(samples, "iloc") and not hasattr(samples, "columns"):  # a pandas Series
             return samples.to_numpy()
-        if not hasattr(samples, "iloc"):
-            return taken(samples)
-        if not self.names:
+        if not hasattr(samples, "iloc") or not self.names:
             return samples
         if len(set(map(str, samples.columns))) != len(samples.columns):
             raise InvalidInput("X must have columns of different names, two are the same")

@@ -1,12 +1,13 @@
-"""CSV and Parquet: rows of cells as they stand in the file, and the samples and labels among them.
+"""Tables in files: rows of cells as they stand there, and the samples, labels and names among them.
 
-No column's type is decided here from its cells. A CSV cell is text; a Parquet column has the type that the file
-declares. The schema says later what each cell means.
+No column's type is decided here from its cells. A CSV cell is text; a workbook's cell has a type of its own; a Parquet
+or Arrow column has the type that the file declares. The schema says later what each cell means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,53 +16,116 @@ from numpy.typing import NDArray
 
 from recordwise.data.samples import Loaded
 from recordwise.errors import InvalidInput
-from recordwise.formats import csv_file, parquet_file
+from recordwise.formats import (
+    Layout,
+    arrow_folder,
+    csv_file,
+    ending,
+    excel_file,
+    features_of,
+    parquet_file,
+    picture_from,
+)
 
-Columns = dict[str, Any]  # float64 (NaN where missing), objects (None where missing), or a list of float32 vectors
-Row = list[str] | None  # None where a line has too many or too few cells
+Columns = dict[str, Any]  # float64 (NaN where missing), objects (None where missing), or a list of vectors or images
+Row = list[Any] | None  # None where a line has too many or too few cells
+Size = tuple[int, int] | None
 
 
-def csv_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
-    """Samples as lists of text cells, None for a row that is none; labels as text, None where there is none."""
-    header, lines = csv_file(path)
-    rows = [row if len(row) == len(header) else None for row in lines]
-    names, label_names = _chosen(path.name, header, samples, labels)
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is wanted of a file, by the names that it has there.
+
+    Attributes:
+      samples: All but the others, where None.
+      ids: What the samples are called; None is nothing.
+    """
+
+    samples: str | Sequence[str] | None = None
+    labels: str | Sequence[str] | None = None
+    ids: str | None = None
+
+    def among(self, file: str, known: list[str]) -> tuple[list[str], list[str]]:
+        """The names of the sample columns and of the label columns."""
+        label_names = _list(self.labels)
+        others = {*label_names, *_list(self.ids)}
+        names = _list(self.samples) or [name for name in known if name not in others]
+        for name in (*names, *others):
+            if name not in known:
+                hint = "; say its delimiter" if len(known) == 1 and set(known[0]) & set(",;|\t") else ""
+                raise InvalidInput(f"{file} has no column {name!r}, its columns are {', '.join(known)}{hint}")
+        if not names or set(names) & set(label_names):
+            raise InvalidInput(
+                f"samples of {file} must be columns other than the labels, got {names} and {label_names}"
+            )
+        return names, label_names
+
+    @property
+    def ids_name(self) -> str:
+        return self.ids or "sample"
+
+
+def cell_table(path: Path, asked: Asked, layout: Layout) -> Loaded:
+    """Samples of a text file or a workbook as lists of cells, None for a row that is none; so are labels and ids."""
+    if ending(path) == ".xlsx":
+        header, rows = excel_file(path, layout.sheet)
+    else:
+        header, lines = csv_file(path, layout)
+        rows = [_spelled(row, layout) if len(row) == len(header) else None for row in lines]
+    names, label_names = asked.among(path.name, header)
     places, label_places = ([header.index(name) for name in part] for part in (names, label_names))
     cells = [None if row is None else [row[place] for place in places] for row in rows]
-    return Loaded(samples=cells, labels=_labels(rows, label_places), columns=tuple(names), parse=True)
-
-
-def parquet_table(path: Path, samples: str | Sequence[str] | None, labels: str | Sequence[str] | None) -> Loaded:
-    """Samples and labels from a Parquet file's columns, by the types that it declares.
-
-    Numbers only give a float64 matrix, one text column gives strings, a column of lists gives one vector per row;
-    everything else is an object array (n, columns).
-    """
-    file = path.name
-    with parquet_file(path) as held:
-        names, label_names = _chosen(file, held.names, samples, labels)
-        content = held.read([*names, *label_names])
-        columns: Columns = {name: _column(file, name, content.column(name)) for name in (*names, *label_names)}
-    classes = [_label_column(file, name, columns[name]) for name in label_names]
+    ids = None if asked.ids is None else _labels(rows, [header.index(asked.ids)])
     return Loaded(
-        samples=_stacked(file, names, [columns[name] for name in names]),
-        labels=None if not classes else classes[0] if len(classes) == 1 else np.column_stack(classes),
+        samples=cells,
+        labels=_labels(rows, label_places),
         columns=tuple(names),
+        parse=True,
+        ids=ids,
+        ids_name=asked.ids_name,
     )
 
 
-def _chosen(
-    file: str, known: list[str], samples: str | Sequence[str] | None, labels: str | Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """The names of the sample columns (all but the labels if none are named) and of the label columns."""
-    label_names = _list(labels)
-    names = _list(samples) or [name for name in known if name not in label_names]
-    for name in (*names, *label_names):
-        if name not in known:
-            raise InvalidInput(f"{file} has no column {name!r}, its columns are {', '.join(known)}")
-    if not names or set(names) & set(label_names):
-        raise InvalidInput(f"samples of {file} must be columns other than the labels, got {names} and {label_names}")
-    return names, label_names
+def _spelled(row: list[str], layout: Layout) -> list[Any]:
+    return row if layout.decimal == "." else [layout.number(cell) for cell in row]
+
+
+def parquet_table(path: Path, asked: Asked, size: Size = None) -> Loaded:
+    """Samples and labels from a Parquet file's columns; see `arrow_table`."""
+    with parquet_file(path) as held:
+        names, label_names = asked.among(path.name, held.names)
+        return arrow_table(
+            path.name, held.read([*dict.fromkeys((*names, *label_names, *_list(asked.ids)))]), asked, held.names, size
+        )
+
+
+def dataset_table(folder: Path, asked: Asked, size: Size = None) -> Loaded:
+    """Samples and labels from the columns of a Hugging Face dataset on disk; see `arrow_table`."""
+    content = arrow_folder(folder)
+    return arrow_table(folder.name, content, asked, content.column_names, size)
+
+
+def arrow_table(file: str, content: Any, asked: Asked, known: list[str], size: Size = None) -> Loaded:
+    """Samples and labels from an Arrow table's columns, by the types that it declares.
+
+    Numbers only give a float64 matrix, one text column gives strings, a column of lists gives one vector per row, one
+    of encoded images gives images; everything else is an object array (n, columns). Numbers that stand for declared
+    names, as in Hugging Face's datasets, are those names.
+    """
+    names, label_names = asked.among(file, known)
+    features = features_of(content)
+    columns: Columns = {
+        name: arrow_column(file, name, content.column(name), features.get(name), size)
+        for name in dict.fromkeys((*names, *label_names))
+    }
+    classes = [_label_column(file, name, columns[name]) for name in label_names]
+    return Loaded(
+        samples=stacked(file, names, [columns[name] for name in names]),
+        labels=None if not classes else classes[0] if len(classes) == 1 else np.column_stack(classes),
+        columns=tuple(names),
+        ids=None if asked.ids is None else _objects(content.column(asked.ids)),
+        ids_name=asked.ids_name,
+    )
 
 
 def _labels(rows: list[Row], places: list[int]) -> NDArray[Any] | None:
@@ -74,23 +138,59 @@ def _labels(rows: list[Row], places: list[int]) -> NDArray[Any] | None:
     return labels[:, 0] if len(places) == 1 else labels
 
 
-def _column(file: str, name: str, column: Any) -> Any:
+def arrow_column(file: str, name: str, column: Any, feature: Any = None, size: Size = None) -> Any:
+    """One column's cells: numbers, objects, vectors or images.
+
+    Args:
+      feature: What Hugging Face's datasets noted of it, if they did.
+    """
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _lists(file, name, column.combine_chunks())
+    if pa.types.is_integer(kind) and (known := _class_names(feature)):
+        return _named(column, known)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         plain = column.cast(kind) if kind is not column.type else column
         return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if pa.types.is_struct(kind) and isinstance(feature, dict) and feature.get("_type") == "Image":
+        return [_picture(value_of(cell), size) for cell in column]
     if pa.types.is_nested(kind):
         raise InvalidInput(f"column {name!r} of {file} must hold numbers, strings, dates or lists, it holds {kind}")
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        column = column.cast(pa.timestamp("us", kind.tz), safe=False)  # Python's own dates end there
+    if (pa.types.is_timestamp(kind) or pa.types.is_time64(kind)) and kind.unit == "ns":
+        micro = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us")
+        column = column.cast(micro, safe=False)  # Python's own dates end there
+    return _objects(column)
+
+
+def _objects(column: Any) -> NDArray[Any]:
     held = np.empty(len(column), dtype=object)
     for row, cell in enumerate(column):
         held[row] = value_of(cell)
     return held
+
+
+def _class_names(feature: Any) -> list[str]:
+    """The names that whole numbers stand for, if they do."""
+    names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _named(column: Any, names: list[str]) -> NDArray[Any]:
+    held = _objects(column)
+    for row, number in enumerate(held):
+        held[row] = names[number] if number is not None and 0 <= number < len(names) else None
+    return held
+
+
+def _picture(cell: Any, size: Size) -> NDArray[np.uint8] | None:
+    """An encoded image; None where it is none, or lies somewhere else."""
+    content = cell.get("bytes") if isinstance(cell, dict) else None
+    try:
+        return picture_from(content, size) if isinstance(content, bytes) else None
+    except InvalidInput:  # whatever is wrong with it, this one image is not readable
+        return None
 
 
 def value_of(cell: Any) -> Any:
@@ -101,7 +201,7 @@ def value_of(cell: Any) -> Any:
         return None
 
 
-def _lists(file: str, name: str, column: Any) -> list[NDArray[np.float32]]:
+def _lists(file: str, name: str, column: Any) -> list[NDArray[Any]]:
     """One vector per row, of whatever length it has; none at all where there is no list."""
     import pyarrow as pa
 
@@ -115,10 +215,11 @@ def _lists(file: str, name: str, column: Any) -> list[NDArray[np.float32]]:
     return np.split(single, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
-def _stacked(file: str, names: list[str], columns: list[Any]) -> Any:
+def stacked(file: str, names: list[str], columns: list[Any]) -> Any:
+    """Columns side by side."""
     if any(isinstance(column, list) for column in columns):
         if len(columns) > 1:
-            raise InvalidInput(f"a column of lists must be the only sample column of {file}, got {names}")
+            raise InvalidInput(f"a column of lists or images must be the only sample column of {file}, got {names}")
         return columns[0]
     if all(column.dtype != object for column in columns):
         return np.column_stack(columns)

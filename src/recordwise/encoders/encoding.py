@@ -9,7 +9,7 @@ and beside any others is tried out on the public pool. Where it is not so, recor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -34,7 +34,7 @@ from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table, Sharpened, Words)
 BATCH = 64  # samples that an encoder is given at a time if it does not say how many it wants
-LARGE = 4096  # samples at a time where that makes no difference, but to memory
+LARGE, NUMBERS = 4096, 1 << 23  # samples at a time, and numbers, where that makes no difference, but to memory
 TRIED, COPIED = 256, 4  # samples of the pool that are tried in other company, and beside copies of themselves
 
 
@@ -81,7 +81,7 @@ def encode(
     manner = _manner(encoder, manner)
     found: list[tuple[slice, NDArray[np.float32]]] = []
     with _one_thread(manner), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a warning would tell of records
+        warnings.simplefilter("ignore")  # a warning would reveal something about records
         for batch in _batches(encoder, len(samples), manner):
             try:
                 parts = [(batch, _run(encoder, samples, batch, manner))]
@@ -96,14 +96,25 @@ def encode(
     return vectors
 
 
-def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = None) -> NDArray[np.float32]:
-    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not."""
+def encode_public(
+    encoder: Any,
+    samples: Samples,
+    *,
+    manner: Manner | None = None,
+    advance: Callable[[int], object] = lambda done: None,
+) -> NDArray[np.float32]:
+    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not.
+
+    Args:
+      advance: Called with the samples done since last time.
+    """
     manner = _manner(encoder, manner)
     parts = []
     with _one_thread(manner):
         for batch in _batches(encoder, len(samples), manner):
             try:
                 parts.append(_run(encoder, samples, batch, manner))
+                advance(batch.stop - batch.start)
             except RecordwiseError:
                 raise
             except Exception as fault:
@@ -143,8 +154,23 @@ def _size(encoder: Any) -> int:
 
 
 def _batches(encoder: Any, count: int, manner: Manner) -> Iterator[slice]:
-    size = {Manner.EXACT: LARGE, Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
+    few = max(1, min(LARGE, NUMBERS // max(1, _width(encoder))))
+    size = {Manner.EXACT: few, Manner.CHECKED: _size(encoder), Manner.ALONE: 1}[manner]
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _width(part: Any) -> int:
+    """At least as many numbers as any step of an encoder of ours makes of one sample."""
+    if isinstance(part, np.ndarray):
+        return part.shape[-1] if part.ndim else 1
+    if isinstance(part, list | tuple):
+        return sum(map(_width, part))
+    if isinstance(part, Hog):
+        return part.width
+    if isinstance(part, Pipeline):
+        return sum(_width(step) for _, step in part.steps)
+    ours = type(part).__module__.startswith("recordwise.encoders.")
+    return sum(map(_width, vars(part).values())) if ours and hasattr(part, "__dict__") else 1
 
 
 def _run(encoder: Any, samples: Samples, batch: slice, manner: Manner) -> NDArray[np.float32]:

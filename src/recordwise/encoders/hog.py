@@ -20,7 +20,7 @@ from recordwise.errors import InvalidInput, whole
 
 _CHUNK = 256  # images at a time: their gradients stay in the cache
 _EPSILON = 1e-5  # keeps a block without any edge at zero
-_MOST_DIM = 1 << 20  # values of one image that anybody may ask for
+_MOST_PIXELS, _MOST_DIM = 1 << 24, 1 << 20  # of one image, and values of it, that anybody may ask for
 _CLIP = 0.2  # one strong edge does not drown its neighbours
 
 
@@ -64,8 +64,14 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             all(isinstance(side, int | np.integer) and side >= 1 for side in sides)
             and len(self.shape_) in (2, 3)
             and min(self.shape_[:2]) // self.cell_ >= self.block
+            and math.prod(self.shape_) <= _MOST_PIXELS
             and self._dim <= _MOST_DIM
         )
+
+    @property
+    def width(self) -> int:
+        """How many numbers one image is, before and after."""
+        return math.prod(self.shape_) + self._dim
 
     @property
     def _dim(self) -> int:

@@ -7,6 +7,7 @@ vouches that it was not trained on the private records.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -68,7 +69,7 @@ class TorchNetwork:
         self._module, self._tokenizer, self._device = module.to(device).eval(), tokenizer, device
         spelled = getattr(tokenizer, "backend_tokenizer", None)
         reads = tokenizer.get_vocab() if spelled is None else spelled.to_str()
-        self.fingerprint = fingerprint([dict(module.state_dict()), reads, self.longest])
+        self.fingerprint = fingerprint([dict(module.state_dict()), _told(module), reads, self.longest])
 
     def tokens(self, text: str) -> list[int]:
         found: list[int] = self._tokenizer(text, truncation=True, max_length=self.longest)["input_ids"]
@@ -82,6 +83,21 @@ class TorchNetwork:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # nothing in it changes, and it is large
+
+
+# What a network makes of its weights; other settings come and go with the library's version.
+SETTINGS = ("model_type", "hidden_act", "num_attention_heads", "layer_norm_eps", "position_embedding_type")
+
+
+def _told(module: nn.Module) -> list[Any]:
+    """What decides on vectors beside weights: how tokens are pooled, what follows, how a network is wired."""
+    told: list[Any] = [type(module).__name__]
+    for part in module.modules():
+        if callable(own := getattr(part, "get_config_dict", None)):  # a part of sentence-transformers, in their order
+            told.append([type(part).__name__, json.dumps(own(), sort_keys=True, default=str)])
+        if (config := getattr(part, "config", None)) is not None:
+            told.append([repr(getattr(config, name, None)) for name in SETTINGS])
+    return told
 
 
 class Embedding(nn.Module):
@@ -155,8 +171,8 @@ def _refuse_own_code(folder: Path) -> None:
     for file in sorted(folder.rglob("*.json")):
         if file.name not in LISTS:
             continue
-        told = json_file(file)
-        parts = [part.get("type") for part in told] if isinstance(told, list) else [*told.get("types", {}).values()]
+        about = json_file(file)
+        parts = [part.get("type") for part in about] if isinstance(about, list) else [*about.get("types", {}).values()]
         for kind in parts:
             if not str(kind).startswith(THEIRS):
                 raise InvalidInput(

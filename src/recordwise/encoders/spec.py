@@ -102,6 +102,8 @@ def _steps(spec: Any) -> list[Any]:
 def _step(spec: Any, seed: int) -> Any:
     if isinstance(spec, str | Mapping):
         return _named(spec, seed)
+    if isinstance(spec, type):
+        raise InvalidInput(f"encoder must be an object and not a class: {spec.__name__}() instead of {spec.__name__}")
     if isinstance(spec, BaseEstimator) or (hasattr(spec, "fit") and hasattr(spec, "transform")):
         return spec
     if _is_module(spec):

@@ -1,17 +1,28 @@
-"""Tables: numbers and dates to a common scale, categories to one coordinate each."""
+"""Tables: numbers and dates to a common scale, a calendar's parts on circles, categories to one coordinate each.
+
+scikit-learn's ColumnTransformer and OneHotEncoder would do much of it, but are kept as pickles and promise nothing
+about single rows. This one is stored as data, and gives a row the same bits in any batch.
+"""
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from recordwise.arrays import Floats
+from recordwise.arrays import Doubles, Floats
 from recordwise.data.samples import Kind, Samples
-from recordwise.data.schema import CATEGORY, Column, Schema
+from recordwise.data.schema import CATEGORY, DATE, Column, Schema
 from recordwise.errors import InvalidInput, positive, whole
+
+MOST_VALUES = 100
+# Each circle's length in days, its marks, and what to add to days since 1970 so that it begins at its first mark.
+CIRCLES = {"year": (365.2425, 366, 0.0), "week": (7.0, 7, 3.0), "day": (1.0, 1440, 0.0)}
+TURNS = 2.0
 
 
 class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -20,6 +31,9 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     - A column of numbers or dates: clipped at `clip` deviations from the pool's mean, then centred and scaled to unit
       variance, so that a few extreme values neither decide which rows are neighbours nor squash all the others. A gap
       becomes the mean; where the pool has gaps, another coordinate says so.
+    - A column of dates also: where it lies in the year, in the week and in the day, each as a point on a circle, so
+      that December lies beside January; a gap is the circle's centre. A circle counts if the pool fills two turns of
+      it and more than one place on it; the day's, if there are times at all. Together they weigh as much as one column.
     - A column of categories: one coordinate per value, 1 for the row's own. Where the pool has gaps they are a value
       too. A value that is not among the pool's `max_values` most frequent is all zeros.
 
@@ -28,11 +42,13 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
       clip: Deviations from the mean beyond which numbers no longer count.
       max_values: How many values of one category column get a coordinate.
+      calendar: Whether dates have circles.
     """
 
-    def __init__(self, clip: float = 3.0, max_values: int = 100) -> None:
+    def __init__(self, clip: float = 3.0, max_values: int = MOST_VALUES, calendar: bool = True) -> None:
         self.clip = clip
         self.max_values = max_values
+        self.calendar = calendar
 
     def fit(self, pool: Samples, y: object = None) -> Self:
         positive(clip=self.clip)
@@ -41,19 +57,20 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         cells = self.schema_.pool(pool, "the pool")
         if not len(cells):
             raise InvalidInput(f"the pool must hold at least one row, got {cells.shape}")
-        self.encodings_: list[_Numbers | _Values] = []
+        self.encodings_: list[_Numbers | _Values | _Dates] = []
         for column, held in zip(self.schema_.columns, cells.T, strict=True):
-            words = column.kind == CATEGORY
-            self.encodings_.append(
-                _Values(held, self.max_values) if words else _Numbers(held.astype(np.float64), self.clip)
-            )
+            if column.kind == CATEGORY:
+                self.encodings_.append(_Values(held, self.max_values))
+                continue
+            circles = self.calendar and column.kind == DATE
+            self.encodings_.append((_Dates if circles else _Numbers)(held.astype(np.float64), self.clip))
         return self
 
     def holds(self) -> bool:
         """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
         schema = self.schema_
         written = type(schema) is Schema and Schema.from_dict(schema.as_dict()) == schema
-        known = all(type(one) in (_Numbers, _Values) and one.holds() for one in self.encodings_)
+        known = all(type(one) in (_Numbers, _Values, _Dates) and one.holds() for one in self.encodings_)
         return written and schema.kind == Kind.TABLE and known and len(self.encodings_) == schema.width
 
     def transform(self, samples: Samples) -> NDArray[np.float32]:
@@ -90,6 +107,54 @@ class _Numbers:
     @property
     def fingerprint(self) -> str:
         return repr((self.low, self.high, self.mean, self.scale, self.gaps))
+
+
+class _Dates:
+    """Days since 1970: how late, and where in the year, the week and the day."""
+
+    def __init__(self, column: Doubles, clip: float) -> None:
+        self.when = _Numbers(column, clip)
+        present = column[~np.isnan(column)]
+        span = float(present.max() - present.min()) if len(present) else 0.0
+        # A time of the day has no date, and whole days no time: one place on the circle says nothing.
+        places = {name: len(np.unique(_place(present, name))) for name in CIRCLES}
+        self.circles = [
+            name for name in CIRCLES if places[name] > 1 and (name == "day" or span >= TURNS * CIRCLES[name][0])
+        ]
+
+    def holds(self) -> bool:
+        known = isinstance(self.circles, list) and all(one in CIRCLES for one in self.circles)
+        return known and type(self.when) is _Numbers and self.when.holds()
+
+    def encode(self, column: NDArray[Any]) -> Floats:
+        days = column.astype(np.float64)
+        missing = np.isnan(days)
+        blocks: list[Doubles] = [np.asarray(self.when.encode(column), dtype=np.float64)]
+        for name in self.circles:
+            points = _circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)] / math.sqrt(
+                len(self.circles)
+            )
+            points[missing] = 0.0
+            blocks.append(points)
+        return np.hstack(blocks)
+
+    @property
+    def fingerprint(self) -> str:
+        return repr((self.when.fingerprint, self.circles))
+
+
+def _place(days: Doubles, circle: str) -> NDArray[np.int64]:
+    """Where on a circle days lie, as one of its marks."""
+    length, marks, start = CIRCLES[circle]
+    turn = np.mod(days + start, length) / length
+    return np.minimum((turn * marks).astype(np.int64), marks - 1)
+
+
+@cache
+def _circle(marks: int) -> Doubles:
+    """(marks, 2) points around a circle; tabled, so that a row's bits do not depend on the rows beside it."""
+    angles = [2 * math.pi * mark / marks for mark in range(marks)]
+    return np.array([[math.sin(angle), math.cos(angle)] for angle in angles])
 
 
 class _Values:

@@ -18,7 +18,8 @@ from typing import Any, Self
 
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.certificates import peer_of
-from recordwise.federation.frames import LENGTH, length_of, read_reply, request_frame, stay_alive
+from recordwise.federation.frames import read_reply, request_frame, stay_alive
+from recordwise.formats.framing import LENGTH, length_of
 
 log = logging.getLogger("recordwise.federation")
 

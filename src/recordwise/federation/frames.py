@@ -12,19 +12,19 @@ import socket
 import struct
 
 from recordwise.errors import ProtocolFault
+from recordwise.formats.framing import framed
 
 STAGES = ("plan", "vote", "advertise", "share", "mask", "confirm", "reveal", "shuffle")
-LARGEST = 1 << 28  # bytes of one frame
-LENGTH, NUMBER = struct.Struct(">I"), struct.Struct(">Q")
+NUMBER = struct.Struct(">Q")
 ASKED = struct.Struct(">QB")
 
 
 def request_frame(number: int, stage: str, content: bytes) -> bytes:
-    return _measured(ASKED.pack(number, STAGES.index(stage)), content)
+    return framed(ASKED.pack(number, STAGES.index(stage)), content)
 
 
 def reply_frame(number: int, content: bytes) -> bytes:
-    return _measured(NUMBER.pack(number), content)
+    return framed(NUMBER.pack(number), content)
 
 
 def read_request(body: bytes) -> tuple[int, str, bytes]:
@@ -42,14 +42,6 @@ def read_reply(body: bytes) -> tuple[int, bytes]:
     return NUMBER.unpack_from(body)[0], body[NUMBER.size :]
 
 
-def length_of(head: bytes) -> int:
-    """How many bytes follow."""
-    length = int(LENGTH.unpack(head)[0])
-    if length > LARGEST:
-        raise ProtocolFault(f"a frame must have at most {LARGEST:,} bytes, got {length:,}")
-    return length
-
-
 def stay_alive(connection: socket.socket) -> None:
     """Let the system notice within a minute that the other end is gone, however long it may be silent."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -57,10 +49,3 @@ def stay_alive(connection: socket.socket) -> None:
     for option, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _measured(head: bytes, content: bytes) -> bytes:
-    length = len(head) + len(content)
-    if length > LARGEST:
-        raise ProtocolFault(f"a frame must have at most {LARGEST:,} bytes, got {length:,}")
-    return LENGTH.pack(length) + head + content

@@ -65,7 +65,8 @@ def door(folder: Path, *, host: str, port: int) -> Door:
 def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
     """Carry a federated run out; killed at any point, it goes on when it is run again."""
     written = read_coordinator(folder / COORDINATOR)
-    schema, pool = written.read_pool()
+    public = written.public.read("public")
+    schema, pool = written.read_pool(public)
     test = None
     if written.test is not None:
         test = read_test(written.test, schema, written.method.classes, several=written.records.labels_per_record > 1)
@@ -83,7 +84,7 @@ def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None 
     accuracy = None if test is None else score(distiller, *test)
     summary = summarize(distiller, pool, name=written.name, test_accuracy=accuracy)
     assert written.out is not None  # a coordinator's file has a default
-    write_outcome(written.out, distiller, summary)
+    write_outcome(written.out, distiller, summary, public)
     return summary
 
 

@@ -18,7 +18,7 @@ from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.formats import text_of
 from recordwise.protocols.shuffle import sealing
 
-KEY_BYTES = 32
+KEY_BYTES = sealing.KEY_BYTES  # signing keys are as long as those messages are sealed to
 
 
 def identity_key() -> bytes:

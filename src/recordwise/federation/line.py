@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.federation.exchange import Node
-from recordwise.federation.frames import LENGTH, length_of, read_request, reply_frame, stay_alive
+from recordwise.federation.frames import read_request, reply_frame, stay_alive
+from recordwise.formats.framing import LENGTH, length_of
 
 log = logging.getLogger("recordwise.federation")
 

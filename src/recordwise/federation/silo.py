@@ -19,19 +19,21 @@ from recordwise.federation.refusals import Failed
 from recordwise.federation.replies import log, reply_to
 from recordwise.federation.secure_sum import SumClient
 from recordwise.formats import content_of, text_of
+from recordwise.formats.framing import LARGEST
 from recordwise.hashing import digest_of
 from recordwise.locks import hold
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.guarantee import Trust, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
-from recordwise.protocols.shuffle.sealing import Sealer
+from recordwise.protocols.shuffle.sealing import OVERHEAD, Sealer
 from recordwise.votes import Votes
 
 if TYPE_CHECKING:
     from recordwise.federation.records import Voters
 
 WAITING, ACCEPTED = "waiting", "accepted"
+MOST_ANSWER = LARGEST - (1 << 16)  # bytes: what is around it needs some too
 MOST_OFFERS = 1_000  # a coordinator must not fill a silo's disk
 Made = TypeVar("Made")
 
@@ -172,6 +174,9 @@ class Silo:
 
     def _protected(self, plan: Plan, ask: Ask) -> bytes:
         votes = self._votes(plan, ask)
+        size = len(votes) * (plan.protocol.message_size + (OVERHEAD if plan.trust is Trust.SHUFFLE else 0))
+        if size > MOST_ANSWER:  # before it is made: it would fill the memory, and fit no frame
+            raise InvalidInput(f"an answer must have at most {MOST_ANSWER:,} bytes, these records make {size:,}")
         message = plan.protocol.client(votes, self._noise)
         if plan.trust is Trust.SHUFFLE:
             return self._onion(plan, ask, message)

@@ -9,23 +9,35 @@ later (`data.schema`).
 
 from recordwise.formats.arrays import Archive, array_file, array_from
 from recordwise.formats.documents import json_file, json_from, toml_file
-from recordwise.formats.files import content_of, lines_of, opened, text_of, understood
-from recordwise.formats.pictures import picture_file
-from recordwise.formats.tables import csv_file, parquet_file
+from recordwise.formats.files import content_of, ending, lines_of, opened, text_of, understood, unpacked
+from recordwise.formats.layouts import Layout, guessed, text_lines
+from recordwise.formats.pictures import picture_file, picture_from, picture_size
+from recordwise.formats.tables import arrow_folder, csv_file, excel_file, features_of, is_dataset, parquet_file
 
 __all__ = [
     "Archive",
+    "Layout",
     "array_file",
     "array_from",
+    "arrow_folder",
     "content_of",
     "csv_file",
+    "ending",
+    "excel_file",
+    "features_of",
+    "guessed",
+    "is_dataset",
     "json_file",
     "json_from",
     "lines_of",
     "opened",
     "parquet_file",
     "picture_file",
+    "picture_from",
+    "picture_size",
+    "text_lines",
     "text_of",
     "toml_file",
     "understood",
+    "unpacked",
 ]

@@ -14,13 +14,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, shown
-from recordwise.formats.files import opened, understood
+from recordwise.formats.files import CHUNK, MOST_RATIO, MOST_UNPACKED, opened, understood
 
 PLAIN = "biufcUSMm"  # numbers, text and times; objects would be pickles, and rows of fields are no arrays
 MOST_MEMBERS = 10_000
-# Zeros are packed a thousand times smaller. Beyond a gigabyte an archive must be large itself to become large.
-MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
-CHUNK = 1 << 20
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes
 HEADERS = {
     (1, 0): npy.read_array_header_1_0,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO
 
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
 
 MOST_CONTENT = 1 << 33  # bytes of a file that is held in memory as a whole
+# Zeros are packed a thousand times smaller. Beyond a gigabyte a file must be large itself to become large.
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
+CHUNK = 1 << 20
+PACKED = ".gz"
 # A pipe without a writer would be waited for, and a terminal would become this process's own.
 WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 KINDS = {
@@ -44,6 +51,28 @@ def content_of(path: str | Path, *, most: int = MOST_CONTENT) -> bytes:
         if max(size, len(content)) > most:
             raise InvalidInput(f"{path} must have at most {most:,} bytes, it has {max(size, len(content)):,}")
         return content
+
+
+def ending(path: Path) -> str:
+    """A file's ending in small letters; of a packed one, what it is when it is unpacked."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if last == PACKED else last
+
+
+def unpacked(path: Path) -> BinaryIO:
+    """A file's bytes to read; those of a gzip file, which are bounded, are unpacked."""
+    if path.suffix.lower() != PACKED:
+        return opened(path)
+    content = io.BytesIO()
+    with opened(path) as file, understood(str(path)):
+        most = max(MOST_UNPACKED, MOST_RATIO * os.fstat(file.fileno()).st_size)
+        with gzip.GzipFile(fileobj=file) as held:
+            while part := held.read(CHUNK):
+                if content.tell() + len(part) > most:
+                    raise InvalidInput(f"{path} must unpack to at most {most:,} bytes, it has more")
+                content.write(part)
+    content.seek(0)
+    return content
 
 
 def text_of(path: str | Path, *, most: int = MOST_CONTENT) -> str:

@@ -1,20 +1,29 @@
-"""CSV and Parquet as containers: where rows end, which columns there are. What a cell means is not decided here."""
+"""CSV, workbooks, Parquet and Arrow as containers: where rows end, which columns there are.
+
+What a cell means is not decided here.
+"""
 
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import os
 import sys
+import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from recordwise.errors import InvalidInput, MissingExtra
-from recordwise.formats.files import MOST_CONTENT, opened, understood
+from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.formats.documents import json_file, json_from
+from recordwise.formats.files import MOST_CONTENT, MOST_RATIO, MOST_UNPACKED, content_of, opened, understood, unpacked
+from recordwise.formats.layouts import Layout
 
+PLAIN = Layout()
 END = 'end"of"file'  # reads otherwise where a quote is still open
 MOST_COLUMNS = 100_000
 # A run of equal cells takes no space in a file. Beyond this many cells a file must be large to hold many.
@@ -22,29 +31,38 @@ MOST_CELLS, MOST_CELLS_PER_BYTE = 1 << 28, 100
 MOST_HEADER = 1 << 28  # bytes of a Parquet file's own description
 
 
-def csv_file(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header of a CSV file, and its rows of text, of whatever length.
+def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[str]]]:
+    """The header of a text table, and its rows of text, of whatever length.
 
-    Bytes that are not UTF-8 stand in their cell as lone surrogates, which no schema reads. An empty line is no row.
-    Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row ends.
+    Bytes that the encoding has no text for stand in their cell as lone surrogates, which no schema reads. An empty line
+    is no row. Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row
+    ends.
     """
-    with opened(path) as binary, understood(str(path)), _cells_of_any_length():
-        if (size := os.fstat(binary.fileno()).st_size) > MOST_CONTENT:
+    with unpacked(path) as binary, understood(str(path)), _cells_of_any_length():
+        start = binary.read(2)
+        size = binary.seek(0, os.SEEK_END)
+        binary.seek(0)
+        if size > MOST_CONTENT:
             raise InvalidInput(f"{path.name} must have at most {MOST_CONTENT:,} bytes, it has {size:,}")
-        # Spreadsheets put a mark before the first name. A row of our own shows whether a quote was left open.
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        lines = csv.reader(chain(text, [END]), skipinitialspace=True)
+        encoding, errors = layout.decoder(start)
+        text = io.TextIOWrapper(binary, encoding=encoding, errors=errors, newline="")
+        # A row of our own shows whether a quote was left open.
+        lines = csv.reader(chain(text, [END]), delimiter=layout.between(path), skipinitialspace=True)
         header = [name.strip() for name in next(lines, [])]
         rows = [line for line in lines if line]
-    if not header or header == [END] or len(set(header)) != len(header):
-        raise InvalidInput(f"{path.name} must have a header of different names, header is {header}")
-    if len(header) > MOST_COLUMNS:
-        raise InvalidInput(f"{path.name} must have at most {MOST_COLUMNS:,} columns, it has {len(header):,}")
-    if not rows or rows.pop() != [END]:
+    _check_header(path.name, header)
+    if header == [END] or not rows or rows.pop() != [END]:
         raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
-    if any("\udc80" <= letter <= "\udcff" for name in header for letter in name):
-        raise InvalidInput(f"{path.name} must be UTF-8, its header is not")
+    if any("\ud800" <= letter <= "\udfff" for name in header for letter in name):
+        raise InvalidInput(f"{path.name} must be {layout.encoding.upper()}, its header is not; say its encoding")
     return header, rows
+
+
+def _check_header(name: str, header: list[str]) -> None:
+    if not header or header == [END] or len(set(header)) != len(header):
+        raise InvalidInput(f"{name} must have a header of different names, header is {shown(header)}")
+    if len(header) > MOST_COLUMNS:
+        raise InvalidInput(f"{name} must have at most {MOST_COLUMNS:,} columns, it has {len(header):,}")
 
 
 @contextmanager
@@ -55,6 +73,45 @@ def _cells_of_any_length() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
+
+
+def excel_file(path: Path, sheet: str | None = None) -> tuple[list[str], list[list[Any] | None]]:
+    """The header of a sheet, and its rows of cells, each of its own type; None for a row with cells beyond the header.
+
+    Cells that are not there are None, and a row without any is none. Formulas are what they last gave.
+    """
+    try:
+        library = importlib.import_module("openpyxl")
+    except ImportError as fault:
+        raise MissingExtra("a workbook needs openpyxl: pip install 'recordwise[excel]'") from fault
+    with opened(path) as file, understood(str(path)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a cell, which may be a record's
+        with zipfile.ZipFile(file) as parts:
+            size, most = sum(part.file_size for part in parts.infolist()), _most_unpacked(file)
+        if size > most:
+            raise InvalidInput(f"{path.name} must unpack to at most {most:,} bytes, it has {size:,}")
+        book = library.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        try:
+            if sheet is not None and sheet not in book.sheetnames:
+                raise InvalidInput(f"{path.name} has no sheet {sheet!r}, its sheets are {', '.join(book.sheetnames)}")
+            page = book[book.sheetnames[0] if sheet is None else sheet]
+            page.reset_dimensions()  # what the file says of its size is not believed
+            held = [row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+        finally:
+            book.close()
+    header = ["" if cell is None else str(cell).strip() for cell in held[0]] if held else []
+    while header and not header[-1]:
+        header.pop()
+    _check_header(path.name, header)
+    width = len(header)
+    return header, [
+        [*row[:width], *[None] * (width - len(row))] if all(cell is None for cell in row[width:]) else None
+        for row in held[1:]
+    ]
+
+
+def _most_unpacked(file: BinaryIO) -> int:
+    return max(MOST_UNPACKED, MOST_RATIO * os.fstat(file.fileno()).st_size)
 
 
 @contextmanager
@@ -87,3 +144,71 @@ class ParquetTable:
     def read(self, columns: Sequence[str] | None = None) -> Any:
         """These columns, or all of them, as an Arrow table."""
         return self._held.read(columns=None if columns is None else list(columns))
+
+
+STATE, SPLITS = "state.json", "dataset_dict.json"  # what lies in a folder of Hugging Face's datasets
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder is one that `save_to_disk` of Hugging Face's datasets wrote."""
+    return (folder / STATE).is_file() or (folder / SPLITS).is_file()
+
+
+def arrow_folder(folder: Path) -> Any:
+    """The rows of a Hugging Face dataset on disk, as an Arrow table."""
+    try:
+        import pyarrow as pa
+    except ImportError as fault:
+        raise MissingExtra("a dataset on disk needs pyarrow: install recordwise[parquet]") from fault
+    if (folder / SPLITS).is_file():
+        splits = json_file(folder / SPLITS).get("splits", [])
+        raise InvalidInput(f"{folder} holds several datasets ({', '.join(map(str, splits))}): name the folder of one")
+    state = json_file(folder / STATE)
+    with understood(str(folder)):
+        names = [str(one["filename"]) for one in state["_data_files"]]
+        if state.get("_indices_files") or any(Path(name).name != name for name in names):
+            raise InvalidInput(f"{folder} must hold the files of its own rows, as save_to_disk writes them")
+        parts = [pa.ipc.open_stream(content_of(folder / name)).read_all() for name in names]
+        table = pa.concat_tables(parts)
+        _check_offsets(table)
+    if table.num_columns > MOST_COLUMNS:
+        raise InvalidInput(f"{folder} must have at most {MOST_COLUMNS:,} columns, it has {table.num_columns:,}")
+    return table
+
+
+def _check_offsets(table: Any) -> None:
+    """Refuse a table whose offsets point elsewhere, for they would be followed.
+
+    Text is looked at as bytes: whether a cell's are text is that cell's own business.
+    """
+    for column in table.columns:
+        for chunk in column.chunks:
+            parts = [chunk.indices, chunk.dictionary] if hasattr(chunk, "dictionary") else [chunk]
+            for part in parts:
+                part.view(_raw(part.type)).validate(full=True)
+
+
+def _raw(kind: Any) -> Any:
+    """A type of the same layout, without text."""
+    import pyarrow as pa
+
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _raw(part.type), part.nullable) for part in kind])
+    for is_list, made in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_list(kind):
+            return made(pa.field(kind.value_field.name, _raw(kind.value_type), kind.value_field.nullable))
+    return kind
+
+
+def features_of(table: Any) -> dict[str, Any]:
+    """What Hugging Face's datasets noted of an Arrow table's columns, by name; nothing where they noted none."""
+    noted = (table.schema.metadata or {}).get(b"huggingface")
+    if noted is None:
+        return {}
+    told = json_from(noted, "the description of its columns")
+    features = told.get("info", {}).get("features", {}) if isinstance(told, dict) else {}
+    return features if isinstance(features, dict) else {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, MissingExtra
-from recordwise.formats import content_of, csv_file
+from recordwise.formats import content_of
 from recordwise.handover.card import USE, model_card
+from recordwise.handover.labelled import read_labelled
 from recordwise.handover.onnx_graph import onnx_model
 from recordwise.published import load, save
 from recordwise.report import Summary
@@ -54,14 +54,6 @@ def _read(path: Path) -> bytes:
 def _parquet(table: Path) -> bytes | None:
     """The labels as Parquet; None where pyarrow is not installed."""
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
+        return read_labelled(table).as_parquet()
+    except MissingExtra:
         return None
-    header, rows = csv_file(table)
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else {}
-    numbers = {"sample": int, "confidence": float}
-    typed = {name: [numbers.get(name, str)(cell) for cell in cells] for name, cells in columns.items()}
-    file = io.BytesIO()
-    pq.write_table(pa.table(typed), file)
-    return file.getvalue()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +9,40 @@ import numpy as np
 from recordwise.data.files import is_table, read
 from recordwise.data.samples import Kind
 from recordwise.errors import InvalidInput
+from recordwise.formats import Layout, guessed
+from recordwise.handover.labelled import Labelled, names_of
 from recordwise.published import Published
 
 
-def predict_file(model: Published, path: Path, *, probabilities: bool = False) -> str:
-    """A CSV table: a line per sample with its number, label and confidence, and each class's probability if asked.
+def predict_file(
+    model: Published,
+    path: Path,
+    *,
+    ids: str | None = None,
+    layout: Layout | None = None,
+    probabilities: bool = False,
+) -> Labelled:
+    """Each sample's label and confidence, and each class's probability if asked.
 
     Columns are found by their names, in whatever order they stand; one that is missing is refused.
+
+    Args:
+      ids: The column that names the samples; files of images have names, and other samples are numbered.
+      layout: How the file spells its cells; None looks at the file, for nothing is released of it.
     """
     schema = model.schema
     size = (schema.shape[0], schema.shape[1]) if schema.kind == Kind.IMAGES else None
     names = list(schema.names) if schema.names and is_table(path) else None
-    answers = model.predict_proba(read(path, samples=names, image_size=size).samples)
+    if layout is None:
+        layout = guessed(path) if path.is_file() else Layout()
+    loaded = read(path, samples=names, ids=ids, image_size=size, layout=layout)
+    answers = model.predict_proba(loaded.samples)
     classes = [str(name) for name in np.asarray(model.classes_).tolist()]
     if answers.ndim != 2 or answers.shape[1] != len(classes):
         raise InvalidInput(f"the student must answer with {len(classes)} probabilities, got shape {answers.shape}")
-    lines = io.StringIO()
-    table = csv.writer(lines, lineterminator="\n")
-    table.writerow(["sample", "label", "confidence", *(classes if probabilities else [])])
-    for row, answer in enumerate(answers):
-        every = [f"{one:.6g}" for one in answer] if probabilities else []
-        table.writerow([row, classes[int(answer.argmax())], f"{answer.max():.4f}", *every])
-    return lines.getvalue()
+    return Labelled(
+        **names_of(loaded, len(loaded)),
+        labels=[classes[int(place)] for place in answers.argmax(axis=1)],
+        confidence=answers.max(axis=1).tolist(),
+        probabilities=dict(zip(classes, answers.T.tolist(), strict=True)) if probabilities else {},
+    )

@@ -8,14 +8,13 @@ from recordwise.labels.bounds import (
     sufficient_gap,
     sufficient_lead,
 )
-from recordwise.labels.decode import AUTO, DECODERS, DecoderSettings, decode
-from recordwise.labels.graph import neighbour_graph
+from recordwise.labels.decode import DECODERS, DecoderSettings, decode
+from recordwise.labels.graph import query_graph
 from recordwise.labels.labels import ABSTAIN, Labels
 from recordwise.labels.shares import voters_at
 
 __all__ = [
     "ABSTAIN",
-    "AUTO",
     "DECODERS",
     "DecoderSettings",
     "Labels",
@@ -24,7 +23,7 @@ __all__ = [
     "chance_of_the_best",
     "chance_of_the_matching",
     "decode",
-    "neighbour_graph",
+    "query_graph",
     "sufficient_gap",
     "sufficient_lead",
     "voters_at",

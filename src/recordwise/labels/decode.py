@@ -19,9 +19,7 @@ from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.plugins import brought
 from recordwise.protocols.release import Release
-from recordwise.settings import Settings
-
-AUTO = "auto"
+from recordwise.settings import AUTO, Settings
 
 Decoder = Callable[[Any, Facts], Labels]  # of the kinds of release that name it among their `decoders`
 
@@ -79,7 +77,7 @@ def decode(
 
     Args:
       sizes: (s,) how many pool samples belong to each query.
-      graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
+      graph: (s, s) from `query_graph`; None leaves the neighbours out.
       decoder: One of DECODERS; "auto" is the first that the release names: the field, or the matching when there are as
         many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class was
         matched with one query in the release itself. Several labels per record are decoded as sets. Or a function of

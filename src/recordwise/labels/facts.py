@@ -18,7 +18,7 @@ class Facts:
 
     Attributes:
       sizes: (s,) how many pool samples belong to each query.
-      graph: (s, s) how often pool samples lie between two queries, from `neighbour_graph`; None when unknown.
+      graph: (s, s) how often pool samples lie between two queries, from `query_graph`; None when unknown.
       num_records: How many records voted, where that is public (it is, when neighbours replace a record).
       class_shares: (C,) how common each class is, where that is public knowledge.
     """

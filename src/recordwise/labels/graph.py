@@ -14,10 +14,10 @@ CHUNK = 4_096  # pool samples at a time
 DISCOUNT = 0.5  # of each further neighbour: a sample says most about the queries that it lies between
 
 
-def neighbour_graph(
-    pool: Floats, queries: Floats, *, neighbours: int = 5, discount: float = DISCOUNT, metric: Metric = Metric.EUCLIDEAN
+def query_graph(
+    pool: Floats, queries: Floats, *, nearest: int = 5, discount: float = DISCOUNT, metric: Metric = Metric.EUCLIDEAN
 ) -> NDArray[np.float64]:
-    """How often pool samples have two queries among their nearest `neighbours`, the nearer ones counting more.
+    """How often pool samples have two queries among their `nearest`, the nearer ones counting more.
 
     A sample gives its i-th nearest query the weight discount^i, and every pair of its queries the product of their
     weights. With `discount` 1 this counts samples. Discounting follows the boundaries between classes much better when
@@ -29,10 +29,10 @@ def neighbour_graph(
     from scipy.sparse import csr_array
 
     pool, queries = as_vectors("pool", pool), as_vectors("queries", queries)
-    whole(neighbours=neighbours)
+    whole(nearest=nearest)
     if not 0 < discount <= 1:
         raise InvalidInput(f"discount must lie in (0, 1], got {discount!r}")
-    near = min(neighbours, len(queries))
+    near = min(nearest, len(queries))
     weights = discount ** np.arange(near)
     graph = np.zeros((len(queries), len(queries)))
     for start in range(0, len(pool), CHUNK):

@@ -30,7 +30,7 @@ def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) 
 
     Args:
       rates: (s,) how many votes to expect at each query.
-      graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
+      graph: (s, s) from `query_graph`; None leaves the neighbours out.
     """
     rates = np.asarray(rates, dtype=np.float64)
     num_records = max(1, round(float(rates.sum()) / tally.ballot.votes_per_record))

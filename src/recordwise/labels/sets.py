@@ -35,18 +35,18 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     density = min(0.5, num_labels / tally.ballot.num_classes)
     prior = np.log(density / (1 - density))
     strength = COUPLING * critical_coupling(2) * facts.affinity
-    carried = np.full(tally.estimate.shape, density)
+    marginals = np.full(tally.estimate.shape, density)
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
-        log_odds = evidence + prior + grown * (strength @ (2 * (carried - density)))
-        carried = (carried + 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))) / 2
+        log_odds = evidence + prior + grown * (strength @ (2 * (marginals - density)))
+        marginals = (marginals + 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))) / 2
 
-    rank = np.argsort(np.argsort(-carried, axis=1, kind="stable"), axis=1, kind="stable")
-    sets = (carried > 0.5) & (rank < num_labels)
+    rank = np.argsort(np.argsort(-marginals, axis=1, kind="stable"), axis=1, kind="stable")
+    sets = (marginals > 0.5) & (rank < num_labels)
     return Labels(
-        hard=carried.argmax(axis=1).astype(np.int64),
-        probabilities=carried,
-        confidence=np.where(sets, carried, 1 - carried).prod(axis=1),
+        hard=marginals.argmax(axis=1).astype(np.int64),
+        probabilities=marginals,
+        confidence=np.where(sets, marginals, 1 - marginals).prod(axis=1),
         decoder="sets",
         sets=sets,
     )

@@ -2,15 +2,15 @@
 
 from recordwise.planner.checking import Checked, Finding, check
 from recordwise.planner.outlook import Outlook, look
-from recordwise.planner.planning import Expected, Plan, Prediction, plan, predict, recommend_queries
+from recordwise.planner.planning import BudgetPlan, Expected, Prediction, plan, predict, recommend_queries
 from recordwise.planner.rough import RoughPlan, rough_plan
 
 __all__ = [
+    "BudgetPlan",
     "Checked",
     "Expected",
     "Finding",
     "Outlook",
-    "Plan",
     "Prediction",
     "RoughPlan",
     "check",

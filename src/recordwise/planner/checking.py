@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from recordwise.data.cells import DATE_FORMATS, days_of, number_of
 from recordwise.data.samples import Kind, Samples
 from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
+from recordwise.encoders.table import MOST_VALUES
 from recordwise.errors import InvalidInput
 from recordwise.planner.outlook import Outlook
-from recordwise.planner.planning import Plan, Prediction
+from recordwise.planner.planning import BudgetPlan, Prediction
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 
@@ -60,7 +61,7 @@ class Checked:
     """What a check found, and the plan behind it where there is one."""
 
     findings: tuple[Finding, ...]
-    plan: Plan | None = None
+    plan: BudgetPlan | None = None
 
     @property
     def stops(self) -> tuple[Finding, ...]:
@@ -78,11 +79,17 @@ class Checked:
     def refuse(self) -> None:
         """Refuse what would stop a run, in one line."""
         if self.stops:
-            raise InvalidInput(f"{self.stops[0].text}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
+            why = ". ".join(one.text for one in self.stops)
+            raise InvalidInput(f"{why}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
 
 
 def check(
-    schema: Schema, samples: Samples, outlook: Outlook | None, made: Plan | None, *, num_queries: int | None = None
+    schema: Schema,
+    samples: Samples,
+    outlook: Outlook | None,
+    made: BudgetPlan | None,
+    *,
+    num_queries: int | None = None,
 ) -> Checked:
     """All findings.
 
@@ -130,6 +137,11 @@ def _category(column: Column, cells: NDArray[Any]) -> str | None:
         return "holds free text but is read as categories: leave it out, or make the text the sample"
     if different > MANY:
         return f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
+    if len(set(words)) > MOST_VALUES:
+        return (
+            f"has {len(set(words))} values, of which the {MOST_VALUES} most frequent are told apart and all others are "
+            "alike: group them, or raise the encoder's max_values"
+        )
     return None
 
 
@@ -166,7 +178,7 @@ def _spell_dates(values: NDArray[np.float64]) -> bool:
     return bool(((year >= 1800) & (year <= 2200) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
 
 
-def _pool(outlook: Outlook, made: Plan) -> Iterator[Finding]:
+def _pool(outlook: Outlook, made: BudgetPlan) -> Iterator[Finding]:
     vectors = outlook.sample()
     classes = outlook.known.num_classes
     different = len(np.unique(vectors, axis=0))
@@ -208,7 +220,7 @@ def structure(vectors: NDArray[np.float32], clusters: int) -> float:
     return explained(turned) - explained(shuffled)
 
 
-def _queries(outlook: Outlook, made: Plan, asked: int) -> Iterator[Finding]:
+def _queries(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
     if outlook.num_samples < ENOUGH * asked:
         alone = outlook.queries_with_one_sample(asked)
         if alone > SINGLE * asked:
@@ -226,11 +238,11 @@ def _queries(outlook: Outlook, made: Plan, asked: int) -> Iterator[Finding]:
         yield Finding(stops=False, about="queries", text=text)
 
 
-def _chosen(made: Plan, asked: int) -> Prediction:
+def _chosen(made: BudgetPlan, asked: int) -> Prediction:
     return next((one for one in made.considered if one.num_queries == asked), made.recommended)
 
 
-def _budget(outlook: Outlook, made: Plan, asked: int) -> Iterator[Finding]:
+def _budget(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
     chosen = _chosen(made, asked)
     gain = made.gain_of(chosen)
     words = (

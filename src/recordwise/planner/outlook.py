@@ -18,15 +18,15 @@ from recordwise.encoders import encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import Manner
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import DecoderSettings
-from recordwise.labels.decode import AUTO
 from recordwise.nearest import Metric
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
 from recordwise.privacy.guarantee import members
 from recordwise.protocols.protocol import Protocol
-from recordwise.queries import KMeansQueries, QuerySettings, queries_from
+from recordwise.queries import KMeansQueries, Queries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
+from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.students.spec import COUNTS
 
@@ -59,7 +59,6 @@ class Outlook:
     student: StudentSettings
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
-    simulated: dict[tuple[tuple[Protocol[Any], ...], int], Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         members(self, manner=Manner)
@@ -82,6 +81,15 @@ class Outlook:
     def sample(self) -> NDArray[np.float32]:
         """Some of the pool's vectors, in few dimensions."""
         return self._sketch(1)[0].pool
+
+    def asked(self, num_queries: int, votes_per_record: int = 1) -> Queries:
+        """The queries of the first round, on some of the pool."""
+        vectors = self._sketch(num_queries)[0].pool
+        return self.queries.ask(vectors, num_queries=num_queries, votes_per_record=votes_per_record, seed=self.seed)
+
+    def placed(self, samples: Samples) -> NDArray[np.float32]:
+        """Samples of the pool as they are clustered, in few dimensions."""
+        return self.lens.pool(encode_public(self.encoder, samples, manner=self.manner))
 
     def queries_with_one_sample(self, num_queries: int) -> int:
         """How many of so many clusters would hold a single pool sample."""

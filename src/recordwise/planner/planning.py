@@ -16,8 +16,9 @@ from recordwise.planner.simulate import Outcome
 from recordwise.privacy.guarantee import Trust
 from recordwise.progress import Progress, Silent
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.registry import AUTO, names
+from recordwise.protocols.registry import names
 from recordwise.protocols.terms import Terms
+from recordwise.settings import AUTO
 from recordwise.votes import Ballot
 
 FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice as many, as long as it pays
@@ -73,7 +74,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BudgetPlan:
     """Predictions for several choices, and the one to take.
 
     Attributes:
@@ -81,7 +82,7 @@ class Plan:
       compared: The recommended choice under other mechanisms and other trust, for the same budget.
       attainable: How often a student would be right that is taught true labels.
       commonest: The share of the commonest class: right so often is whoever knows nothing else.
-      knowing: What the prediction knows of the task.
+      basis: What the prediction knows of the task.
     """
 
     recommended: Prediction
@@ -89,7 +90,7 @@ class Plan:
     compared: tuple[Prediction, ...]
     attainable: Expected
     commonest: float
-    knowing: str
+    basis: str
 
     @property
     def gain(self) -> Expected:
@@ -106,7 +107,7 @@ class Plan:
 
     def as_text(self) -> str:
         lines = [
-            f"Predicted from {self.knowing}. In brackets: four plausible tasks of five.",
+            f"Predicted from {self.basis}. In brackets: four plausible tasks of five.",
             f"With true labels a student would be right {self.attainable}; naming the commonest class "
             f"{100 * self.commonest:.1f} %.",
             "",
@@ -186,7 +187,7 @@ def plan(
     compare: bool = True,
     quick: bool = False,
     progress: Progress | None = None,
-) -> Plan:
+) -> BudgetPlan:
     """Predictions, and the choice whose student is expected to be right most often.
 
     Args:
@@ -212,13 +213,13 @@ def plan(
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
-    return Plan(
+    return BudgetPlan(
         recommended=recommended,
         considered=tuple(considered),
         compared=tuple(compared),
         attainable=Expected.of(outlook.attainable),
         commonest=round(float(outlook.known.shares.max()), 4),
-        knowing=_knowing(outlook),
+        basis=basis(outlook),
     )
 
 
@@ -363,7 +364,8 @@ def _kept_by(terms: Terms, trust: Trust, mechanism: str) -> Terms | None:
         return None
 
 
-def _knowing(outlook: Outlook) -> str:
+def basis(outlook: Outlook) -> str:
+    """What a prediction knows of the task, in words."""
     known = outlook.known
     parts = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
     if known.class_shares is not None:

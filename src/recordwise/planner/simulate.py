@@ -6,6 +6,7 @@ through the protocol's own law of noise, and is decoded and taught by `recordwis
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from recordwise.arrays import NOBODY, Singles
 from recordwise.design import Design
 from recordwise.encoders.vectors import Scaler
-from recordwise.labels import ABSTAIN, neighbour_graph
+from recordwise.hashing import fingerprint
+from recordwise.labels import ABSTAIN, query_graph
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.poll import unit_rows
 from recordwise.pipeline import Round, ask, label, teach
@@ -104,7 +106,7 @@ class Sketch:
         size = design.ballot.num_queries
         if size not in self.clusters:
             queries = ask(self.pool, self.student_view, [], design)
-            self.clusters[size] = queries, neighbour_graph(self.pool, queries.vectors, metric=queries.metric)
+            self.clusters[size] = queries, query_graph(self.pool, queries.vectors, metric=queries.metric)
         return self.clusters[size]
 
 
@@ -116,8 +118,22 @@ class Outcome:
     student: float
 
 
+_SIMULATED: dict[str, Outcome] = {}  # by all that it depends on: a check, a run and a plan ask for the same ones
+
+
 def simulate(sketch: Sketch, task: Task, design: Design, num_records: int, seed: int) -> Outcome:
-    """One run."""
+    """One run; what was simulated once in this process is known."""
+    about = (sketch.pool, sketch.student_view, sketch.pool_size, task.probabilities, design, num_records, seed)
+    try:
+        key = fingerprint(about)
+    except (pickle.PicklingError, AttributeError, TypeError):  # a decoder of the user's own may have no pickle
+        return _simulated(sketch, task, design, num_records, seed)
+    if key not in _SIMULATED:
+        _SIMULATED[key] = _simulated(sketch, task, design, num_records, seed)
+    return _SIMULATED[key]
+
+
+def _simulated(sketch: Sketch, task: Task, design: Design, num_records: int, seed: int) -> Outcome:
     rng = seeded(seed, "planner", "records")
     noise = SeededNoise(int(rng.integers(1 << 62)))
     rounds: list[Round] = []
@@ -125,7 +141,7 @@ def simulate(sketch: Sketch, task: Task, design: Design, num_records: int, seed:
         queries, graph = sketch.asked(design)
         if rounds:
             queries = ask(sketch.pool, sketch.student_view, rounds, design)
-            graph = neighbour_graph(sketch.pool, queries.vectors, metric=queries.metric)
+            graph = query_graph(sketch.pool, queries.vectors, metric=queries.metric)
         counts = rng.poisson(_expected(sketch, task, queries, protocol, num_records, rng))
         released = protocol.informed(queries.sizes).release_of(counts, num_records, noise)
         # Records have one label each here, whatever the ballot allows.

@@ -60,7 +60,7 @@ class DeviceAccount:
                 if self._owner.seen_at(self._place) is not None:
                     raise LedgerFault(f"the account {str(self._path)!r} has answered and is gone: put it back")
                 self._write({"cap": str(asked), "account": secrets.token_hex(16), "answers": {}})
-            held = Fraction(self._read()["cap"])
+            held = exact(self._read()["cap"], "cap")
         if asked is not None and asked != held:
             raise ChangedInput(f"the account was opened with cap {held}, which cannot become {asked}")
         self.cap = held
@@ -79,6 +79,7 @@ class DeviceAccount:
         positive(epsilon=epsilon)
         with self._alone():
             book = self._read()
+            self._catch_up(book)
             if key in book["answers"]:
                 return bytes.fromhex(book["answers"][key]["message"])
             left = self.cap - _spent(book)
@@ -111,7 +112,7 @@ class DeviceAccount:
                 book["account"] = secrets.token_hex(16)
             elif book["format"] != FORMAT:
                 raise ValueError("it says something else")
-            if not _spent(book) <= Fraction(book["cap"]):
+            if not _spent(book) <= exact(book["cap"], "cap"):
                 raise ValueError("it says something else")
             self._refuse_altered(book)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
@@ -146,6 +147,13 @@ class DeviceAccount:
         write_whole(self._path.absolute(), json.dumps(whole).encode())
         return head
 
+    def _catch_up(self, book: dict[str, Any]) -> None:
+        """Note what was charged and not noted, or refuse to go on: so only the last answer can ever be missing."""
+        if book["format"] == FORMAT and book["answers"]:
+            head, seen = _chained(book), self._owner.seen(book["account"])
+            if seen is None or seen.head.count < head.count:
+                self._owner.note(book["account"], self._place, head)
+
     def _note(self, account: str, head: Head) -> None:
         try:
             self._owner.note(account, self._place, head)
@@ -172,7 +180,7 @@ class DeviceAccount:
 
 
 def _spent(book: dict[str, Any]) -> Fraction:
-    return sum((Fraction(answer["epsilon"]) for answer in book["answers"].values()), Fraction(0))
+    return sum((exact(answer["epsilon"], "epsilon") for answer in book["answers"].values()), Fraction(0))
 
 
 def _heads(book: dict[str, Any]) -> Iterator[Head]:

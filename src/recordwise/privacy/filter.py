@@ -19,13 +19,11 @@ import io
 import json
 import secrets
 from fractions import Fraction
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, count, positive
 from recordwise.formats import Archive, json_from
 from recordwise.privacy.events import Filtered
@@ -73,7 +71,7 @@ class RecordFilter:
         """Let every record that can pay for its votes cast them, and book its payment.
 
         What is booked stays booked, even if the release then fails: a crash may waste a record's allowance, never
-        exceed it. `save` before the votes leave the holder.
+        exceed it. `Payments.save` it before the votes leave the holder.
 
         Args:
           votes: (n,) how many cells each record would vote for in this round.
@@ -102,12 +100,8 @@ class RecordFilter:
         self._payments, self._paid = list(known), paid[place]
         return admitted[place]
 
-    def save(self, path: str | Path) -> None:
-        """Write the filter to a file, durably, in place of an older one.
-
-        The file holds what every single record has paid, which is as private as the records: keep it with them, and
-        never send or publish it. Restoring an old copy would let records pay twice from one allowance.
-        """
+    def to_bytes(self) -> bytes:
+        """What every single record has paid, which is as private as the records: keep it with them (`Payments`)."""
         about = {
             "cap": str(self.cap),
             "neighbours": str(self.neighbours),
@@ -116,22 +110,20 @@ class RecordFilter:
         }
         content = io.BytesIO()
         np.savez(content, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), paid=self._paid)
-        write_whole(path, content.getvalue(), mode=0o600)
+        return content.getvalue()
 
     @classmethod
-    def load(cls, path: str | Path) -> RecordFilter:
-        """The filter that `save` wrote. The file is as private as the records themselves."""
-        if not Path(path).exists():
-            raise InvalidInput(f"no record filter was saved at {path}")
+    def from_bytes(cls, content: bytes) -> RecordFilter:
+        """The filter that `to_bytes` wrote."""
         try:
-            with Archive(path) as file:
+            with Archive(content) as file:
                 about, paid = json_from(file["about"].tobytes()), file["paid"]
             restored = cls(about["cap"], len(paid), about["neighbours"])
             payments = [exact(payment) for payment in about["payments"]]
             if not (((paid >= 0) & (paid < len(payments))).all() and min(payments) >= 0):
                 raise ValueError("its payments do not match")
         except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(f"{path} is not a saved record filter: {error}") from error
+            raise InvalidInput(f"these bytes are no record filter: {error}") from error
         restored.guard, restored._payments, restored._paid = str(about["guard"]), payments, paid.astype(np.int64)
         return restored
 
@@ -142,4 +134,4 @@ class RecordFilter:
         return f"RecordFilter({len(self):,} records, cap {self.cap}, {self.neighbours!s})"
 
     def __reduce__(self) -> NoReturn:
-        raise InvalidInput("what records have paid is private: use save, and keep the file with the records")
+        raise InvalidInput("what records have paid is private: keep it with the records (Payments)")

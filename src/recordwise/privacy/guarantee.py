@@ -16,7 +16,7 @@ from recordwise.errors import InvalidInput, positive, shown, whole
 
 # What a number may be before anything is computed from it: a float holds it, and its digits fit a page.
 LARGEST, MOST_BITS, MOST_SPELLED = int(sys.float_info.max), 1 << 16, 40_000
-HUGE = re.compile(r"[eE][+-]?0*[0-9]{4}")  # an exponent beyond any use
+HUGE = re.compile(r"[eE][+-]?[\d_]{4}")  # an exponent beyond any use, in any digits that Python reads
 
 
 class Neighbours(StrEnum):

@@ -23,7 +23,7 @@ from recordwise.privacy.chain import Head
 
 VARIABLE = "RECORDWISE_KEYS"
 KEY, SEEN, PLACES = "ledger.key", "seen", "places"
-KEY_BYTES = 32
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Owner:
             with place.open("rb") as file:
                 if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
                     raise LedgerFault(f"the key {str(place)!r} must be for its owner alone: chmod 600 it")
-                key = bytes.fromhex(file.read(4 * KEY_BYTES).decode().strip())
+                key = bytes.fromhex(file.read(4 * SECRET_BYTES).decode().strip())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise LedgerFault(f"the key {str(place)!r} cannot be read: {error.strerror}") from error
         except ValueError as error:
             raise LedgerFault(f"the key {str(place)!r} is damaged: restore it") from error
-        if len(key) != KEY_BYTES:
+        if len(key) != SECRET_BYTES:
             raise LedgerFault(f"the key {str(place)!r} is damaged: restore it")
         return key
 
@@ -97,7 +97,7 @@ class Owner:
             return found
         with self._alone():
             if not (self.folder / KEY).exists():
-                write_whole(self.folder / KEY, f"{secrets.token_hex(KEY_BYTES)}\n".encode(), mode=0o600)
+                write_whole(self.folder / KEY, f"{secrets.token_hex(SECRET_BYTES)}\n".encode(), mode=0o600)
         made = self.key()
         assert made is not None
         return made
@@ -144,6 +144,8 @@ class Owner:
         """
         with self._alone():
             before = self.seen(account)
+            if not anew and before is not None and before.head.count > head.count:
+                head = before.head  # somebody was quicker; it stays the last, wherever it lies now
             if anew or before is None or before.head.count < head.count or before.place != place:
                 seen = {"place": place, "count": head.count, "head": head.digest}
                 self._keep(self.folder / SEEN / account, json.dumps(seen))

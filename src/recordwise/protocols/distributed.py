@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault, count, positive, whole
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
-from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference
+from recordwise.privacy.noise import DiscreteLaplace, Noise, PolyaDifference, SeededNoise
 from recordwise.privacy.shares import unit_loss
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.protocol import Protocol, Silos
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
+from recordwise.protocols.views import CELLS, Exact, blocks, change, pure_cells, tally_scores
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -253,6 +256,38 @@ class DistributedLaplace(Protocol[Share]):
     def release_nobody(self, parties: int, noise: Noise) -> None:
         nobody = Votes.of_nobody(self.ballot, 0)
         self.server([self.client(nobody, noise) for _ in range(parties)], noise)
+
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        """The sum of all devices' shares of noise has one known law, so it is drawn as such."""
+        devices = int(counts.sum())
+        if not self.fewest <= devices <= self.parties:
+            raise InvalidInput(
+                f"a cohort must have {self.fewest:,} to {self.parties:,} devices as planned, got {devices:,}"
+            )
+        law = self.law(devices)
+        estimate = (counts + law.sample(counts.shape, SeededNoise(seed))).astype(np.float64)
+        return Tally(self.ballot, replace(self.guarantee, private=False), estimate, law)
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        law = self.law(self._unknown_shares(parties))
+        return pure_cells(law, change(self.ballot, pair)), f"the law of {parties} parties' shares, every changed cell"
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """Every block of a release is a view, less what the readers sent themselves."""
+        unknown = self._unknown_shares(parties)
+        scores = []
+        for wide, victims in blocks(self, side, trials, CELLS):
+            nobody = Votes.of_nobody(wide.ballot, 0)
+            readers = [wide.client(nobody, noise) for _ in range((parties or wide.fewest) - unknown)]
+            others = [victims, *[nobody] * (unknown - 1)]
+            release = wide.server([*(wide.client(votes, noise) for votes in others), *readers], noise)
+            known = sum((wide.signed(share.residues) for share in readers), np.zeros(release.estimate.shape, np.int64))
+            scores.append(tally_scores(self.ballot, release.estimate - known, self.law(unknown), pair))
+        return np.concatenate(scores)
+
+    def _unknown_shares(self, parties: int | None) -> int:
+        """Of the parties in a sum, those whose shares of the noise no reader can take away."""
+        return max(1, (parties or self.fewest) - self.colluding)
 
     @property
     def _mask(self) -> np.uint64:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.events import Event
 from recordwise.privacy.guarantee import Guarantee, Trust
 from recordwise.privacy.noise import Normal
 from recordwise.privacy.noise.source import Noise
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.release import Release, Tally
+from recordwise.protocols.views import Exact, release_scores
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -194,7 +196,30 @@ class Protocol(ABC, Generic[Message]):
         promise = replace(self.guarantee, private=False)
         return Tally(self.ballot, promise, counts + normal(counts.shape, std, noise), Normal(std))
 
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        """The tally that so many one-record devices' messages would give, by the same law, without sending them all.
+
+        Args:
+          counts: (s, C) how many devices vote for each cell, one record and one vote each.
+        """
+        raise InvalidInput(f"a cohort runs a local, shuffled or distributed protocol, got {type(self).__name__}")
+
     # For an audit
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        """The exact epsilon at the claim's delta, and how it was computed; None where the domain does not allow it.
+
+        Args:
+          parties: The fewest parties from which it makes a release; None where it does not count them.
+        """
+        return None
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """(trials, kinds) scores of independent views of one of the pair's data sets: the larger, the more like it.
+
+        They decide how sharp the bound of an audit is, never whether it holds.
+        """
+        return release_scores(self, side, pair, trials, noise)
 
     @property
     def fewest(self) -> int | None:

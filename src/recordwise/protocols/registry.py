@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Trust
 from recordwise.protocols.protocol import Protocol
+from recordwise.settings import AUTO
 
-AUTO = "auto"
 GROUP = "recordwise.mechanisms"
 SHIPPED = (
     "central.laplace",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, LedgerFault
 from recordwise.formats import Archive, json_from
-from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference, SumOfEstimates
 from recordwise.privacy.noise.law import Law
 from recordwise.votes.ballot import Ballot
@@ -111,7 +111,7 @@ class Tally(Release):
     def from_parts(
         cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
-        parameters = {name: Fraction(v) if isinstance(v, str) else v for name, v in about["parameters"].items()}
+        parameters = {name: exact(v, name) if isinstance(v, str) else v for name, v in about["parameters"].items()}
         return cls(ballot, guarantee, arrays["array"], LAWS[about["law"]](**parameters))
 
 
@@ -146,7 +146,7 @@ class Choices(Release):
     def from_parts(
         cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
-        return cls(ballot, guarantee, arrays["array"], Fraction(about["scale"]))
+        return cls(ballot, guarantee, arrays["array"], exact(about["scale"], "scale"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from recordwise.privacy.events import DiscreteLaplaceTally, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members, one_of
 from recordwise.protocols.choose import least_noise, reason
 from recordwise.protocols.protocol import Protocol, Silos
-from recordwise.protocols.registry import AUTO, kind_named, kinds
-from recordwise.settings import Settings
+from recordwise.protocols.registry import kind_named, kinds
+from recordwise.settings import AUTO, Settings
 from recordwise.votes.ballot import Ballot
 
 SMALLEST_APPROXIMATE = Fraction(1, 10**6)

@@ -77,6 +77,8 @@ def queries_from(spec: Any) -> Any:
         return QuerySettings.given(spec)
     if isinstance(spec, QuerySettings):
         return spec
+    if isinstance(spec, type):
+        raise InvalidInput(f"queries must be an object and not a class: {spec.__name__}() instead of {spec.__name__}")
     if isinstance(spec, Queries) or callable(getattr(spec, "ask", None)):
         return spec
     raise InvalidInput(

@@ -87,6 +87,7 @@ class _Entry(_Part):
     note: str
     cost: Finite
     spent: Finite
+    sha256: str
 
 
 class _Book(_Part):
@@ -119,6 +120,7 @@ class _Column(_Part):
     name: str = ""
     range: tuple[Finite, Finite] | list[Finite] = []
     categories: list[str] = []
+    formats: list[str] = []
 
 
 class _Reading(_Part):
@@ -126,6 +128,12 @@ class _Reading(_Part):
     shape: list[Count] = []
     numbers: str = ""
     columns: list[_Column] = []
+
+    @model_validator(mode="after")
+    def _agree(self) -> _Reading:
+        if {"shape", "numbers"} & self.model_fields_set not in (set(), {"shape", "numbers"}):
+            raise ValueError("an array's shape must come with the type of its numbers")
+        return self
 
 
 class _Summary(_Part):
@@ -169,6 +177,7 @@ def check_form(content: dict[str, Any], what: str) -> None:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise InvalidInput(
-            f"{what} is not the summary of a run: {where}: {first['msg']}, got {shown(first.get('input'))}"
-        ) from fault
+        rule = first["msg"].removeprefix("Value error, ")
+        whole = first["type"] in ("missing", "value_error")  # what is wrong is a part of it, or no part
+        got = "" if whole else f", got {shown(first.get('input'))}"
+        raise InvalidInput(f"{what} is not the summary of a run: {where}: {rule}{got}") from fault

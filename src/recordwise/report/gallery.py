@@ -55,13 +55,14 @@ def gallery_of(pool: Samples, queries: Queries, labels: Labels) -> Gallery:
                 "label": int(labels.hard[query]),
                 "confidence": float(labels.confidence[query]),
                 "size": int(queries.sizes[query]),
-                "samples": [_picture(image) for image in some] if kind is Kind.IMAGES else [_snippet(t) for t in some],
+                "samples": [picture(image) for image in some] if kind is Kind.IMAGES else [snippet(t) for t in some],
             }
         )
     return Gallery(kind=str(kind), cards=cards, left_out=len(by_size) - len(chosen))
 
 
-def _picture(image: NDArray[Any]) -> str:
+def picture(image: NDArray[Any]) -> str:
+    """An image as a small PNG in a data URI."""
     from PIL import Image
 
     pixels = np.asarray(image, dtype=np.float64)
@@ -77,6 +78,7 @@ def _picture(image: NDArray[Any]) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _snippet(text: str) -> str:
+def snippet(text: str) -> str:
+    """The beginning of a text, in one line."""
     text = " ".join(str(text).split())
     return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"

@@ -124,7 +124,7 @@ class _Trial:
         some = _trial_samples(owners, len(vectors), rng)
         # Samples of no query get no fold.
         fold_of = np.concatenate(
-            [np.where(owner[some] >= 0, every[owner[some]], -1) for owner, every in zip(owners, folds, strict=True)]
+            [np.where(owner[some] >= 0, fold[owner[some]], -1) for owner, fold in zip(owners, folds, strict=True)]
         )
         return cls(
             vectors=vectors[some],
@@ -146,9 +146,9 @@ class _Trial:
 
     def judged(self, parts: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles, Doubles]:
         """The weights and class shifts with which the parts predict held-out rows best, and how well they do."""
-        every = [self.answers(part) for part in parts]
-        weights, bias = blend(every, self.judges)
-        return weights, bias, self.scored(mixed(every, weights, bias))
+        answers = [self.answers(part) for part in parts]
+        weights, bias = blend(answers, self.judges)
+        return weights, bias, self.scored(mixed(answers, weights, bias))
 
 
 def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:
@@ -189,8 +189,8 @@ def _trial_samples(owners: Sequence[Ints], num_samples: int, rng: np.random.Gene
     order = rng.permutation(num_samples)
     kept = np.zeros(num_samples, dtype=bool)
     kept[order[:TRIAL_SAMPLES]] = True
-    for every in owners:  # the first few of every query, in random order
-        owner = every[order]
+    for owner_of in owners:  # the first few of every query, in random order
+        owner = owner_of[order]
         by_query = np.argsort(owner, kind="stable")
         ranked = owner[by_query]
         first = np.searchsorted(ranked, ranked, side="left")

@@ -50,7 +50,7 @@ class Asked:
     Attributes:
       release: Noisy counts; a record may have one label.
       owner: (m,) the query that each sample of the pool belongs to; -1 for none.
-      graph: (s, s) from `neighbour_graph`; None leaves the neighbours out.
+      graph: (s, s) from `query_graph`; None leaves the neighbours out.
       num_records: Where it is public; None where the release's own sum must do.
     """
 

@@ -1,15 +1,23 @@
-"""Students that read the release itself, as settings: `learn_from_counts` does the work, and `learn` calls it."""
+"""Students that read the release itself, as settings: `learn_from_counts` does the work, and `learn` calls it.
+
+A student that reads counts says `reads_counts` and has the methods below; nobody asks for its class.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.errors import InvalidInput, whole
-from recordwise.students.counts import ClassWeight, check_threshold, class_shift
+from recordwise.students.counts import Asked, ClassWeight, Learnt, check_threshold, class_shift, learn_from_counts
+
+WITHOUT_COUNTS = "linear"  # who learns labels where a release has no counts
+
+Taught = TypeVar("Taught")
 
 
 class FromCounts(BaseEstimator):  # type: ignore[misc]
@@ -25,6 +33,8 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
         which is how networks and any other classifier learn from counts. None is the linear student itself.
       seed: Of its choices and of a network's first weights.
     """
+
+    reads_counts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -51,7 +61,31 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
         if self.teaches is not None and (self.threshold is not None or self.class_weight is not None):
             raise InvalidInput("class_weight and threshold must be left out where another student is taught")
 
+    def learn(self, pool: Samples, material: Samples, asked: Sequence[Asked]) -> Learnt:
+        """What the releases teach.
+
+        Args:
+          pool: The pool's vectors.
+          material: What a student learns from: the same vectors, or the samples.
+        """
+        return learn_from_counts(
+            material if self.teaches is None else pool,
+            asked,
+            hidden=self.hidden,
+            class_weight=self.class_weight,
+            threshold=self.threshold,
+            seed=self.seed,
+        )
+
+    def without_counts(self, teach: Callable[[Any, Samples], Taught], pool: Samples, material: Samples) -> Taught:
+        """What is taught instead where a release has no counts.
+
+        Args:
+          teach: Teaches a student, as `student_from` takes it, the pool's labels on vectors or samples.
+        """
+        return teach(WITHOUT_COUNTS if self.teaches is None else self.teaches, material)
+
 
 def reads_counts(student: Any) -> bool:
     """Whether a student wants the releases themselves, and not the labels that were decoded from them."""
-    return isinstance(student, FromCounts)
+    return bool(getattr(student, "reads_counts", False))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.vectors import flat
 from recordwise.errors import InvalidInput, whole
+from recordwise.students.answers import class_probabilities
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
-from recordwise.students.from_counts import FromCounts
+from recordwise.students.from_counts import WITHOUT_COUNTS, FromCounts
 
 if TYPE_CHECKING:
     from recordwise.students.held_network import CountsNetwork
@@ -37,6 +38,8 @@ class Held(FromCounts):
       progress: Called with the number of each epoch of the second part and the share of images whose label counted.
       seed: Of its first weights, batches and views.
     """
+
+    own_input: ClassVar[str] = "samples"
 
     def __init__(
         self,
@@ -71,9 +74,15 @@ class Held(FromCounts):
 
         Compute(device=self.device)  # says which devices there are
 
-    def learn(self, pool: Samples, asked: Sequence[Asked], vectors: Samples) -> Learnt:
-        learnt = learn_from_counts(vectors, asked, seed=self.seed)
-        return replace(learnt, student=self.network(pool, learnt.probabilities, asked, vectors))
+    def learn(self, pool: Samples, material: Samples, asked: Sequence[Asked]) -> Learnt:
+        learnt = learn_from_counts(pool, asked, seed=self.seed)
+        return replace(learnt, student=self.network(material, learnt.probabilities, asked, pool))
+
+    def without_counts(self, teach: Callable[[Any, Samples], Any], pool: Samples, material: Samples) -> Any:
+        """Its first answers are then those of a student of the labels."""
+        taught = teach(WITHOUT_COUNTS, pool)
+        first = class_probabilities(taught.student, pool, taught.probabilities.shape[1])
+        return replace(taught, student=self.network(material, first, [], pool))
 
     def network(self, pool: Samples, first: Any, asked: Sequence[Asked], vectors: Samples) -> CountsNetwork:
         """The network, taught; without any release where only first answers are known.
@@ -90,13 +99,14 @@ class Held(FromCounts):
         from recordwise.vision.self_label import WEAK_VIEW
         from recordwise.vision.self_supervised import channel_statistics
         from recordwise.vision.steps import Compute, fresh_weights
-        from recordwise.vision.training import silent
+        from recordwise.vision.training import TrainingRun, silent
 
         compute = Compute(device=self.device, compile=self.compile)
         images = compute.images(np.asarray(pool))
         mean, deviation = channel_statistics(images)
         flip = 0.5 if self.mirror else 0.0
         kept = None if self.checkpoint is None else Path(self.checkpoint)
+        run = TrainingRun(seed=self.seed, compute=compute)
         seen = torch.from_numpy(flat("vectors", vectors)).to(compute.device)
         view = replace(CLOSE_VIEW, flip=flip)
         with fresh_weights(self.seed):
@@ -104,7 +114,7 @@ class Held(FromCounts):
             head = Classifier(body, body.dim, first.shape[1]).head
         imitated = imitate(
             body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
-            seed=self.seed, compute=compute, checkpoint=kept and kept / "imitate.pt",
+            run=replace(run, checkpoint=kept and kept / "imitate.pt"),
         )  # fmt: skip
         network = Classifier(imitated, body.dim, first.shape[1])
         network.head.load_state_dict(head.state_dict())
@@ -113,7 +123,7 @@ class Held(FromCounts):
             strong=replace(HARD_VIEW, flip=flip), weak=replace(WEAK_VIEW, flip=flip),
         )  # fmt: skip
         student = CountsNetwork(
-            network, settings, compute=compute, seed=self.seed, checkpoint=kept and kept / "held.pt",
-            progress=self.progress or silent,
+            network, settings,
+            run=replace(run, checkpoint=kept and kept / "held.pt", progress=self.progress or silent),
         )  # fmt: skip
         return student.fit(np.asarray(pool), asked, first=first)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from recordwise.extras.torch import torch
@@ -29,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recordwise.data.samples import Samples
-from recordwise.errors import InvalidInput, probability, whole
+from recordwise.errors import InvalidInput, probability, real, whole
 from recordwise.randomness import seeded
 from recordwise.stored import NotPlain
 from recordwise.students.counts import Asked, learn_from_counts, tables_of
@@ -41,7 +40,7 @@ from recordwise.vision.schedules import warmed_up
 from recordwise.vision.self_label import WEAK_VIEW
 from recordwise.vision.self_supervised import features_of
 from recordwise.vision.steps import Average, Batches, Compute, Recorded
-from recordwise.vision.training import EVERY, Report, Training, WarmedSettings, check_images, check_rows, silent
+from recordwise.vision.training import Training, TrainingRun, WarmedSettings, check_images, check_rows
 
 HARD_VIEW = Augment(
     flip=0.5, rotate=30, shear=0.3, zoom=0.2, shift=0.2, geometry=0.5,
@@ -62,7 +61,7 @@ class HeldToCounts(WarmedSettings):
       batch: Images per step whose labels are the teacher's.
       labelled_batch: Images per step of those that were sure from the start, weakly changed.
       labelled: The share of each class's images that are among them.
-      opinion: How much of the first answers stays in the teacher's, as a power; 0 lets go of them.
+      opinion: How much of the first answers stays in the teacher's, as a power from 0 (they are let go of) to 1.
       sure: An aligned answer counts from this probability on; for a class that fewer images are sure of, from less.
       leniency: How much less at most, as a share of `sure`.
       begin: The share of each class's images that is taught in the first epochs, by the first answers: the surest.
@@ -95,11 +94,13 @@ class HeldToCounts(WarmedSettings):
         probability(
             begin=self.begin,
             labelled=self.labelled,
-            opinion=self.opinion,
             sure=self.sure,
             leniency=self.leniency,
             keep=self.keep,
         )
+        real(opinion=self.opinion)
+        if not 0 <= self.opinion <= 1:
+            raise InvalidInput(f"opinion must lie between 0 and 1, got {self.opinion!r}")
 
 
 def hold_to_counts(
@@ -109,22 +110,17 @@ def hold_to_counts(
     tables: Sequence[CountTable],
     settings: HeldToCounts,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
     """The teacher after the last epoch, in evaluation mode. `network` should start from weights that know the pool.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       first: (n, C) probabilities to begin with: `Learnt.probabilities`, on features of as many encoders as there are.
       tables: `tables_of` the releases, one or several, each with its own queries; none where a release has no counts.
-      progress: Called with each epoch's number and the share of images whose label counted.
+      run: Its progress is told each epoch's number and the share of images whose label counted.
     """
+    compute = run.compute
     check_images(images)
     check_rows(images, dims=2, first=first)
     if not bool(((first >= 0) & (first <= 1)).all()):
@@ -142,8 +138,8 @@ def hold_to_counts(
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
     teacher = average.network.eval()
-    run = compute.fused(learner)
-    generator = compute.generator(seed)
+    forward = compute.fused(learner)
+    generator = compute.generator(run.seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
 
@@ -151,26 +147,26 @@ def hold_to_counts(
         return torch.from_numpy(values).to(images.device)
 
     anchors = there(begun.argmax(1))
-    known = there(choose_labelled(begun, alignment.cells, settings, seed=seed))
+    known = there(choose_labelled(begun, alignment.cells, settings, seed=run.seed))
     sure = there(surest(begun, settings.begin)).float()
     labels, weights, anchored = anchors.clone(), torch.maximum(known.float(), sure), known.float()
     with_label = Batches(known.nonzero().flatten(), settings.labelled_batch, generator)
-    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    all_batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     counting = torch.zeros((), device=images.device)
 
     def step() -> None:
-        taught, untaught = with_label.next(), every.next()
+        taught, untaught = with_label.next(), all_batches.next()
         views = (settings.weak(images[taught], generator), settings.strong(images[untaught], generator))
         wanted = torch.cat([anchors[taught], labels[untaught]])
         counts = torch.cat([anchored[taught] / len(taught), weights[untaught] / len(untaught)])
         with compute.mixed():
-            logits = run(torch.cat(views))
+            logits = forward(torch.cat(views))
         loss = (functional.cross_entropy(logits.float(), wanted, reduction="none") * counts).sum()
         descent.update(torch.autograd.grad(loss, parameters))
         average.follow()
         counting.add_(weights[untaught].mean())
 
-    recorded, steps = Recorded(step, compute, generator), len(every)
+    recorded, steps = Recorded(step, compute, generator), len(all_batches)
 
     def ask() -> None:
         logits = features_of(teacher, images, compute, mirror=settings.mirror, chunk=5000)
@@ -184,7 +180,7 @@ def hold_to_counts(
         if epoch >= settings.first_epochs and (epoch - settings.first_epochs) % settings.ask_every == 0:
             ask()
         counting.zero_()
-        every.shuffle()
+        all_batches.shuffle()
         with_label.shuffle()
         for batch in range(steps):
             if batch and batch % len(with_label) == 0:
@@ -200,12 +196,11 @@ def hold_to_counts(
         {"learner": learner, "teacher": average, "descent": descent, "generator": generator,
          "labels": labels, "weights": weights, "anchored": anchored},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"network": network, "images": images, "first": first,
                 **{f"tally {i}": torch.as_tensor(table.cells) for i, table in enumerate(tables)}},
     )  # fmt: skip
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return teacher
 
 
@@ -340,15 +335,9 @@ class CountsNetwork:
         network: nn.Module,
         settings: HeldToCounts | None = None,
         *,
-        compute: Compute | None = None,
-        seed: int = 0,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = EVERY,
-        progress: Report = silent,
+        run: TrainingRun | None = None,
     ) -> None:
-        self.network, self.settings = network, settings or HeldToCounts()
-        self.compute, self.seed = compute or Compute(), seed
-        self.checkpoint, self.checkpoint_every, self.progress = checkpoint, checkpoint_every, progress
+        self.network, self.settings, self.run = network, settings or HeldToCounts(), run or TrainingRun()
 
     def fit(
         self,
@@ -369,25 +358,23 @@ class CountsNetwork:
         if first is None:
             if not releases:
                 raise InvalidInput("a network is taught by releases in asked or by first, got neither")
-            first = learn_from_counts(images if vectors is None else vectors, releases, seed=self.seed).probabilities
+            first = learn_from_counts(
+                images if vectors is None else vectors, releases, seed=self.run.seed
+            ).probabilities
         self.network_ = hold_to_counts(
             copy.deepcopy(self.network),
-            self.compute.images(images),
-            torch.as_tensor(np.asarray(first), device=self.compute.device),
+            self.run.compute.images(images),
+            torch.as_tensor(np.asarray(first), device=self.run.compute.device),
             tables_of(releases) if releases else [],
             self.settings,
-            seed=self.seed,
-            compute=self.compute,
-            checkpoint=self.checkpoint,
-            checkpoint_every=self.checkpoint_every,
-            progress=self.progress,
+            run=self.run,
         )
         self.classes_ = np.arange(self.predict_proba(images[:1]).shape[1])
         return self
 
     def predict_proba(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """(n, C) probabilities."""
-        return averaged([self.network_], images, compute=self.compute, mirror=self.settings.mirror)
+        return averaged([self.network_], images, compute=self.run.compute, mirror=self.settings.mirror)
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
         return np.asarray(self.predict_proba(images).argmax(axis=1))

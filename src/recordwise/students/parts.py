@@ -127,18 +127,18 @@ def _solved(objective: Callable[[Doubles], tuple[float, Doubles]], start: Double
     return np.asarray(found.x, dtype=np.float64)
 
 
-def blend(every: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubles, Doubles]:
+def blend(parts: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubles, Doubles]:
     """Weights >= 0 of several students' (m, C) logits, and a shift for each class, that explain the tables best.
 
     The tables alone: the decoder's opinion is in the students already, and would blur them a second time.
     """
-    count, num_classes = len(every), every[0].shape[1]
+    count, num_classes = len(parts), parts[0].shape[1]
     tables = [replace(table, prior=np.zeros_like(table.prior)) for table in tables]
 
     def objective(values: Doubles) -> tuple[float, Doubles]:
         weights, bias = values[:count], values[count:]
-        value, by_logit = loss(mixed(every, weights, bias), tables)
-        by_weight = [float((by_logit * logits).sum(dtype=np.float64)) for logits in every]
+        value, by_logit = loss(mixed(parts, weights, bias), tables)
+        by_weight = [float((by_logit * logits).sum(dtype=np.float64)) for logits in parts]
         by_bias = by_logit.sum(axis=0, dtype=np.float64) + BIAS * bias
         return value + 0.5 * BIAS * float((bias**2).sum()), np.append(by_weight, by_bias)
 
@@ -148,7 +148,7 @@ def blend(every: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubl
     return found[:count], found[count:]
 
 
-def mixed(every: Sequence[Singles], weights: Doubles, bias: Doubles) -> Singles:
+def mixed(parts: Sequence[Singles], weights: Doubles, bias: Doubles) -> Singles:
     """(m, C) the parts' logits, blended."""
-    total = sum((np.float32(w) * logits for w, logits in zip(weights, every, strict=True)), np.zeros_like(every[0]))
+    total = sum((np.float32(w) * logits for w, logits in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
     return np.asarray(total + bias.astype(np.float32), dtype=np.float32)

@@ -12,13 +12,13 @@ from recordwise.errors import InvalidInput
 from recordwise.plugins import brought
 from recordwise.randomness import seeded
 from recordwise.settings import Settings
-from recordwise.students.from_counts import FromCounts
+from recordwise.students.from_counts import FromCounts, reads_counts
 from recordwise.students.held import Held
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
 
-COUNTS, HELD = "counts", "held"
-_BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp, HELD: Held}
+COUNTS = "counts"
+_BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp, "held": Held}
 VECTORS, SAMPLES = "vectors", "samples"  # what a student learns from
 
 
@@ -56,7 +56,8 @@ class StudentSettings(Settings):
 def _own_input(model: Any) -> str:
     """What a student learns from where nobody says."""
     name = model.get("name") if isinstance(model, Mapping) else model
-    return SAMPLES if isinstance(model, Held) or (isinstance(name, str) and name == HELD) else VECTORS
+    kind = _BY_NAME.get(name) if isinstance(name, str) else model
+    return str(getattr(kind, "own_input", VECTORS))
 
 
 def student_from(spec: Any, *, seed: int) -> Any:
@@ -80,7 +81,7 @@ def student_from(spec: Any, *, seed: int) -> Any:
         if "seed" in known:
             settings.setdefault("seed", seed)
         return kind(**settings)
-    if isinstance(spec, FromCounts):
+    if reads_counts(spec) and not isinstance(spec, type):
         return clone(spec)
     if (
         not isinstance(spec, type)

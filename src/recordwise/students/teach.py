@@ -19,10 +19,8 @@ from sklearn.utils.validation import has_fit_parameter
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput, RecordwiseError, first_line
-from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.students.counts import Asked, Learnt
 from recordwise.students.from_counts import FromCounts
-from recordwise.students.held import Held
-from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass, as_hard
 from recordwise.students.spec import student_from
 
@@ -81,16 +79,7 @@ def learn(student: FromCounts, pool: Samples, material: Samples, asked: Sequence
       pool: The pool's vectors.
       material: What a student learns from: the same vectors, or the samples.
     """
-    if isinstance(student, Held):
-        return student.learn(material, asked, pool)
-    learnt = learn_from_counts(
-        material if student.teaches is None else pool,
-        asked,
-        hidden=student.hidden,
-        class_weight=student.class_weight,
-        threshold=student.threshold,
-        seed=student.seed,
-    )
+    learnt = student.learn(pool, material, asked)
     if student.teaches is None:
         return learnt
     other = teach(student_from(student.teaches, seed=student.seed), material, learnt.probabilities)
@@ -101,14 +90,11 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
     """Refuse a student that cannot be taught, before labels are paid for.
 
     It is taught some of the pool with made-up labels; a thousand, so that components or folds do not run out of them.
-    A torch module is only asked, since it may take long to teach.
+    One that can refuse mistakes itself, as a torch module does, is only asked: it may take long to teach.
     """
-    if isinstance(student, TorchStudent):
+    if callable(getattr(student, "refuse_mistakes", None)):
         student.refuse_mistakes(samples, num_classes)
-        return
-    if isinstance(student, FromCounts):
-        student.refuse_mistakes(samples, num_classes)
-        if student.teaches is not None:
+        if getattr(student, "teaches", None) is not None:
             try_student(student_from(student.teaches, seed=student.seed), samples, num_classes)
         return
     count = min(len(samples), max(1000, 10 * num_classes))
@@ -123,14 +109,6 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
         raise InvalidInput(
             f"student must learn from {count} of the pool's samples, it failed: {first_line(fault)}"
         ) from fault
-
-
-def class_probabilities(student: Any, samples: Samples, num_classes: int) -> NDArray[np.float64]:
-    """(n, C) the student's probabilities; zero for classes it was never taught."""
-    probabilities = np.asarray(student.predict_proba(samples), dtype=np.float64)
-    full = np.zeros((len(probabilities), num_classes))
-    full[:, np.asarray(student.classes_, dtype=np.int64)] = probabilities
-    return full
 
 
 def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:

@@ -56,21 +56,21 @@ def consensus(clusterings: Sequence[Ints], *, pool: Sequence[Ints], clusters: in
     return Consensus(clusters=counts.argmax(1).astype(np.int64), unanimous=(votes == votes[0]).all(axis=0))
 
 
-def settled(found: Consensus, vectors: Floats, *, pool: Consensus, pool_vectors: Floats, neighbours: int = 20) -> Ints:
+def settled(found: Consensus, vectors: Floats, *, pool: Consensus, pool_vectors: Floats, nearest: int = 20) -> Ints:
     """The clusters of `found`, but where it is not unanimous, the commonest one of the nearest unanimous pool points.
 
     Args:
       vectors: (n, d) of the points of `found`, in a space that took no part in the clusterings (pixels, say).
       pool_vectors: The same of the pool.
     """
-    whole(neighbours=neighbours)
+    whole(nearest=nearest)
     clusters, disputed = found.clusters.copy(), ~found.unanimous
     if not pool.unanimous.any():
         raise InvalidInput("clusterings must agree on some point of the pool, they do on none")
     if disputed.any():
         trusted = pool.clusters[pool.unanimous]
         near = nearest_queries(
-            np.asarray(vectors)[disputed], np.asarray(pool_vectors)[pool.unanimous], min(neighbours, len(trusted))
+            np.asarray(vectors)[disputed], np.asarray(pool_vectors)[pool.unanimous], min(nearest, len(trusted))
         )
         said = trusted[near]
         counts = np.stack([(said == cluster).sum(1) for cluster in range(int(trusted.max()) + 1)], axis=1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from recordwise.extras.torch import torch
@@ -21,8 +20,8 @@ from torch.nn import functional
 from recordwise.errors import InvalidInput, whole
 from recordwise.privacy.guarantee import one_of
 from recordwise.vision.augment import pixels
-from recordwise.vision.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, Report, Settings, Training, check_images, silent
+from recordwise.vision.steps import Batches, Recorded, fresh_weights
+from recordwise.vision.training import Settings, Training, TrainingRun, check_images
 
 GRID = 4  # control points of the spline along each side
 KERNEL = 5  # side of the morphing kernel
@@ -126,11 +125,11 @@ class Prototypes(nn.Module):
             images = getattr(self, f"_{way.name.lower()}")(images, amount)
         return images
 
-    def every(self, amounts: list[Tensor], n: int) -> Tensor:
+    def transformed(self, amounts: list[Tensor], n: int) -> Tensor:
         """(n, K, channels, side, side): each prototype, changed to look like each image."""
         shape = (n, *self.images.shape)
-        every = self.images.expand(shape).flatten(0, 1)
-        return self.change(every, [amount.flatten(0, 1) for amount in amounts]).view(shape)
+        copies = self.images.expand(shape).flatten(0, 1)
+        return self.change(copies, [amount.flatten(0, 1) for amount in amounts]).view(shape)
 
     def _affine(self, images: Tensor, amount: Tensor) -> Tensor:
         turn, shift = torch.split(0.1 * amount.view(-1, 2, 3), [2, 1], dim=2)
@@ -162,16 +161,10 @@ def cluster_by_transformation(
     images: Tensor,
     settings: Dti,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> Prototypes:
-    """Prototypes of public images: (n, channels, side, side) uint8 on `compute.device`.
-
-    Goes on from `checkpoint` where that exists.
-    """
+    """Prototypes of public images: (n, channels, side, side) uint8 on `run.compute.device`."""
+    compute = run.compute
     check_images(images)
     if images.shape[2] != images.shape[3]:
         raise InvalidInput(f"images must be square, got shape {tuple(images.shape)}")
@@ -179,9 +172,9 @@ def cluster_by_transformation(
         raise InvalidInput(
             f"prototypes must lie in [1, {len(images)}], the number of images, got {settings.prototypes}"
         )
-    generator = compute.generator(seed)
+    generator = compute.generator(run.seed)
     start = torch.randperm(len(images), generator=generator, device=images.device)[: settings.prototypes]
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         model = Prototypes(pixels(images[start]).cpu(), settings.width)
     model.to(compute.device).train()
     parameters = [model.images, *model.see.parameters(), *model.heads.parameters()]
@@ -228,11 +221,10 @@ def cluster_by_transformation(
         one_epoch,
         {"model": model, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"images": images},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     model.ways = settings.ways(settings.epochs - 1)
     return model.eval()
 
@@ -262,7 +254,7 @@ def distances(model: Prototypes, x: Tensor) -> Tensor:
 
 
 def _errors(model: Prototypes, x: Tensor, amounts: list[Tensor]) -> Tensor:
-    return (model.every(amounts, len(x)) - x[:, None]).square().mean((2, 3, 4))
+    return (model.transformed(amounts, len(x)) - x[:, None]).square().mean((2, 3, 4))
 
 
 @torch.no_grad()

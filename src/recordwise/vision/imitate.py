@@ -8,7 +8,6 @@ fraction of the time that learning them took; afterwards one network has to be r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -17,15 +16,13 @@ from torch.nn import functional
 
 from recordwise.errors import InvalidInput, probability
 from recordwise.vision.augment import Augment
-from recordwise.vision.steps import Average, Batches, Compute, Recorded, fresh_weights
+from recordwise.vision.steps import Average, Batches, Recorded, fresh_weights
 from recordwise.vision.training import (
-    EVERY,
-    Report,
     Training,
+    TrainingRun,
     WarmedSettings,
     check_images,
     check_rows,
-    silent,
     warmed_epoch,
 )
 
@@ -61,28 +58,25 @@ def imitate(
     vectors: Tensor,
     settings: Imitate,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
-    """The backbone, its weights averaged over the run, in evaluation mode. Goes on from `checkpoint` where that exists.
+    """The backbone, its weights averaged over the run, in evaluation mode.
 
     Args:
       backbone: Gives (n, dim) features of images.
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       vectors: (n, d) what the encoders say of each image, several encoders' side by side.
-      progress: Called with each epoch's number and one less the mean cosine between what it says and the vectors.
+      run: Its progress is told each epoch's number and one less the mean cosine between what it says and the vectors.
     """
+    compute = run.compute
     check_images(images)
     check_rows(images, dims=2, vectors=vectors)
     goal = _evened(vectors)
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         network = nn.Sequential(backbone, nn.Linear(dim, goal.shape[1]))
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
-    run, generator = compute.fused(learner), compute.generator(seed)
+    forward, generator = compute.fused(learner), compute.generator(run.seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
     batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
@@ -91,7 +85,7 @@ def imitate(
     def step() -> None:
         index = batches.next()
         with compute.mixed():
-            said = run(settings.view(images[index], generator))
+            said = forward(settings.view(images[index], generator))
         # Directions, not lengths: a squared error of lengths is too steep for the rate that the backbone wants.
         loss = 1 - functional.cosine_similarity(said.float(), goal[index]).mean()
         descent.update(torch.autograd.grad(loss, parameters))
@@ -102,11 +96,10 @@ def imitate(
         warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"learner": learner, "average": average, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"network": network, "images": images, "vectors": vectors},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     imitated: nn.Module = average.network[0].requires_grad_(True).eval()
     return imitated
 

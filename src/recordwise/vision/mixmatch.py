@@ -7,7 +7,6 @@ the latter are the network's own mean answer over several views, sharpened; then
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -17,16 +16,14 @@ from recordwise.errors import InvalidInput, positive, probability, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.layout import laid_out
 from recordwise.vision.schedules import cosine
-from recordwise.vision.steps import Average, Batches, Compute, Recorded
+from recordwise.vision.steps import Average, Batches, Recorded
 from recordwise.vision.training import (
-    EVERY,
     MomentumSettings,
-    Report,
     Training,
+    TrainingRun,
     check_flags,
     check_images,
     check_rows,
-    silent,
 )
 
 
@@ -69,21 +66,16 @@ def mixmatch(
     labelled: Tensor,
     settings: MixMatch,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
     """The network's averaged twin after the last epoch, in evaluation mode.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       targets: (n, C) probabilities; only those of labelled images are looked at.
       labelled: (n,) which images' labels are to be learnt.
     """
+    compute = run.compute
     check_images(images)
     check_rows(images, dims=2, targets=targets)
     check_flags(images, labelled=labelled)
@@ -92,7 +84,7 @@ def mixmatch(
         raise InvalidInput(f"MixMatch needs labelled and unlabelled images, got {len(known)} and {len(unknown)}")
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
-    run, generator = compute.fused(learner), compute.generator(seed)
+    forward, generator = compute.fused(learner), compute.generator(run.seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters)
     with_label = Batches(known, settings.batch, generator)
@@ -103,7 +95,7 @@ def mixmatch(
         taught, untaught = with_label.next(), without.next()
         views = [settings.view(images[untaught], generator) for _ in range(settings.views)]
         with torch.no_grad(), compute.mixed():
-            guesses = torch.stack([run(view).float().softmax(1) for view in views]).mean(0)
+            guesses = torch.stack([forward(view).float().softmax(1) for view in views]).mean(0)
         guesses = sharpen(guesses, settings.temperature)
         inputs = torch.cat([settings.view(images[taught], generator), *views])
         wanted = torch.cat([targets[taught], *([guesses] * settings.views)])
@@ -113,7 +105,7 @@ def mixmatch(
         mixed = weight[..., None, None] * inputs + (1 - weight[..., None, None]) * inputs[partner]
         goal = weight * wanted + (1 - weight) * wanted[partner]
         with compute.mixed():
-            logits = run(laid_out(mixed))
+            logits = forward(laid_out(mixed))
         answer = logits.float().log_softmax(1)
         own = len(taught)
         supervised = -(goal[:own] * answer[:own]).sum(1).mean()
@@ -141,11 +133,10 @@ def mixmatch(
         one_epoch,
         {"learner": learner, "average": average, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"network": network, "images": images, "targets": targets, "labelled": labelled},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return average.network.eval()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -18,8 +17,8 @@ from torch import Tensor, nn
 from recordwise.errors import positive, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import Classifier
-from recordwise.vision.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, Report, Settings, Training, check_images, check_numbers, silent
+from recordwise.vision.steps import Batches, Recorded, fresh_weights
+from recordwise.vision.training import Settings, Training, TrainingRun, check_images, check_numbers
 
 STRONG_VIEW = Augment(
     flip=0.5, rotate=30, shear=0.3, zoom=0.2, shift=0.125, geometry=0.5,
@@ -55,31 +54,26 @@ def scan(
     backbone: nn.Module,
     dim: int,
     images: Tensor,
-    neighbours: Tensor,
+    near: Tensor,
     settings: Scan,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> Classifier:
     """A network of `clusters` outputs, fine-tuned from a copy of `backbone` on public images.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
       dim: Outputs of the backbone.
-      images: (n, channels, height, width) uint8 on `compute.device`.
-      neighbours: (n, m) indices of each image's nearest others, one of which is its partner.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
+      near: (n, m) indices of each image's nearest others, one of which is its partner.
     """
+    compute = run.compute
     check_images(images)
-    check_numbers(images, below=len(images), dims=2, neighbours=neighbours)
-    neighbours = neighbours.long()  # as an index, a byte would be a mask
+    check_numbers(images, below=len(images), dims=2, near=near)
+    near = near.long()  # as an index, a byte would be a mask
     body = compute.ready(copy.deepcopy(backbone)).requires_grad_(True).train()
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         heads = compute.ready(nn.Linear(dim, settings.heads * settings.clusters))
-    run, generator = compute.fused(body), compute.generator(seed)
+    forward, generator = compute.fused(body), compute.generator(run.seed)
     parameters = [*body.parameters(), *heads.parameters()]
     descent = torch.optim.Adam(
         parameters, lr=settings.rate, weight_decay=settings.weight_decay, capturable=compute.on_gpu
@@ -89,11 +83,11 @@ def scan(
 
     def step() -> None:
         anchor = batches.next()
-        pick = torch.randint(neighbours.shape[1], anchor.shape, generator=generator, device=anchor.device)
-        both = torch.cat([anchor, neighbours[anchor, pick]])
+        pick = torch.randint(near.shape[1], anchor.shape, generator=generator, device=anchor.device)
+        both = torch.cat([anchor, near[anchor, pick]])
         views = settings.view(images[both], generator)
         with compute.mixed():
-            logits = heads(run(views))
+            logits = heads(forward(views))
         sure = logits.float().view(2, len(anchor), settings.heads, settings.clusters).softmax(-1)
         each = _disagreement(sure[0], sure[1], settings.entropy)
         for parameter, gradient in zip(parameters, torch.autograd.grad(each.sum(), parameters), strict=True):
@@ -114,11 +108,10 @@ def scan(
         one_epoch,
         {"body": body, "heads": heads, "descent": descent, "losses": losses, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
-        inputs={"backbone": backbone, "images": images, "neighbours": neighbours},
+        run=run,
+        inputs={"backbone": backbone, "images": images, "near": near},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     best = int(losses.argmin())
     network = Classifier(body, dim, settings.clusters)
     chosen = slice(best * settings.clusters, (best + 1) * settings.clusters)

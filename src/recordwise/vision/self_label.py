@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -27,16 +26,14 @@ from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import Classifier
 from recordwise.vision.scan import STRONG_VIEW
 from recordwise.vision.schedules import cosine
-from recordwise.vision.steps import Average, Batches, Compute, Recorded, fresh_weights
+from recordwise.vision.steps import Average, Batches, Recorded, fresh_weights
 from recordwise.vision.training import (
-    EVERY,
     MomentumSettings,
-    Report,
     Training,
+    TrainingRun,
     check_flags,
     check_images,
     check_numbers,
-    silent,
 )
 
 WEAK_VIEW = Augment(flip=0.5, shift=0.125)
@@ -69,9 +66,9 @@ class SelfLabel(MomentumSettings):
         probability(sure=self.sure, keep=self.keep, alignment=self.alignment)
 
 
-def agreeing(labels: Tensor, neighbours: Tensor, share: float = 0.9) -> Tensor:
+def agreeing(labels: Tensor, near: Tensor, share: float = 0.9) -> Tensor:
     """Which points carry the label that at least `share` of their neighbours carry."""
-    same = (labels[neighbours] == labels[:, None]).float().mean(1)
+    same = (labels[near] == labels[:, None]).float().mean(1)
     return same >= share - 1e-6
 
 
@@ -85,24 +82,19 @@ def self_label(
     *,
     classes: int,
     prior: Tensor | None = None,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> Classifier:
     """The teacher after the last epoch, fine-tuned from a copy of `backbone`.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
       dim: Outputs of the backbone.
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       labels: (n,) classes.
       trusted: (n,) whether the first epochs may learn an image's label.
       prior: (classes,) the shares the teacher's answers are aligned to; uniform if None.
-      progress: Called with each epoch's number and the share of images whose label counted.
+      run: Its progress is told each epoch's number and the share of images whose label counted.
     """
+    compute = run.compute
     whole(classes=classes)
     check_images(images)
     check_numbers(images, below=classes, dims=1, labels=labels)
@@ -111,13 +103,13 @@ def self_label(
     if not bool(trusted.any()):
         raise InvalidInput("trusted must name at least one image, got none")
     body = copy.deepcopy(backbone).requires_grad_(True)
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         student = Classifier(body, dim, classes)
     compute.ready(student).train()
     average = Average(student, settings.keep)
     teacher = average.network.eval()
-    run, ask = compute.fused(student), compute.fused(teacher)
-    generator = compute.generator(seed)
+    forward, ask = compute.fused(student), compute.fused(teacher)
+    generator = compute.generator(run.seed)
     parameters = list(student.parameters())
     descent = settings.descent(parameters, nesterov=True)
     goal = _shares(prior, classes).to(images.device)
@@ -126,7 +118,7 @@ def self_label(
 
     def learn(batch: Tensor, answer: Tensor, weight: Tensor) -> None:
         with compute.mixed():
-            logits = run(settings.strong(batch, generator))
+            logits = forward(settings.strong(batch, generator))
         loss = (functional.cross_entropy(logits.float(), answer, reduction="none") * weight).mean()
         descent.update(torch.autograd.grad(loss, parameters))
         average.follow()
@@ -137,7 +129,7 @@ def self_label(
         learn(images[index], labels[index], torch.ones(len(index), device=index.device))
 
     def believe() -> None:
-        index = every.next()
+        index = all_batches.next()
         batch = images[index]
         with torch.no_grad(), compute.mixed():
             answer = ask(settings.weak(batch, generator)).float().softmax(1)
@@ -148,12 +140,12 @@ def self_label(
         learn(batch, torch.where(again, labels[index], said), (again | (confidence >= settings.sure)).float())
 
     first = Batches(trusted.nonzero().flatten(), settings.batch, generator)
-    every = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
+    all_batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
     trusting, believing = Recorded(trust, compute, generator), Recorded(believe, compute, generator)
 
     def one_epoch(epoch: int) -> float:
         early = epoch < settings.trusting_epochs
-        batches, step = (first, trusting) if early else (every, believing)
+        batches, step = (first, trusting) if early else (all_batches, believing)
         counted.zero_()
         batches.shuffle()
         for batch in range(len(batches)):
@@ -165,11 +157,10 @@ def self_label(
         one_epoch,
         {"student": student, "teacher": average, "descent": descent, "usual": usual, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"backbone": backbone, "images": images, "labels": labels, "trusted": trusted, "prior": goal},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return teacher
 
 

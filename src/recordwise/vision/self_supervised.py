@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -25,7 +24,7 @@ from recordwise.vision.augment import Augment, pixels
 from recordwise.vision.resnet import ResNet
 from recordwise.vision.spherical import spherical_kmeans
 from recordwise.vision.steps import Batches, Compute, Recorded, follow, fresh_weights
-from recordwise.vision.training import EVERY, MomentumSettings, Report, Training, check_images, silent
+from recordwise.vision.training import MomentumSettings, Training, TrainingRun, check_images
 
 PHOTO_VIEW = Augment(
     size=24, crop=(0.2, 1.0), flip=0.5,
@@ -82,20 +81,20 @@ class Pretraining(Training):
     """A BYOL run in progress.
 
     Args:
-      images: (n, channels, height, width) uint8, public, on `compute.device`.
-      seed: Of the first weights, the batches and the views.
+      images: (n, channels, height, width) uint8, public, on `run.compute.device`.
     """
 
     settings: Byol
 
-    def __init__(self, images: Tensor, settings: Byol, *, seed: int, compute: Compute) -> None:
+    def __init__(self, images: Tensor, settings: Byol, *, run: TrainingRun) -> None:
+        compute = run.compute
         check_images(images)
         if settings.prototype_epochs and settings.prototypes > len(images):  # else seen after the last plain epoch
             raise InvalidInput(
                 f"prototypes must lie in [1, {len(images)}], the number of images, got {settings.prototypes}"
             )
         self.images = images
-        with fresh_weights(seed):
+        with fresh_weights(run.seed):
             mean, deviation = channel_statistics(images)
             backbone = ResNet(mean=mean, deviation=deviation, width=settings.width)
             projector = perceptron(backbone.dim, settings.hidden, settings.projection)
@@ -103,7 +102,7 @@ class Pretraining(Training):
         self.online = compute.ready(nn.ModuleList([backbone, projector]))
         self.predictor = compute.ready(predictor)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.generator = compute.generator(seed)
+        self.generator = compute.generator(run.seed)
         self.batches = Batches(torch.arange(len(images), device=images.device), settings.batch, self.generator)
         self.descent = settings.descent(list(self.online.parameters()))
         self.predictor_descent = settings.descent(list(self.predictor.parameters()))
@@ -128,8 +127,7 @@ class Pretraining(Training):
                 "generator": self.generator,
             },
             settings=settings,
-            seed=seed,
-            compute=compute,
+            run=run,
             inputs={"images": images},
         )
 
@@ -161,7 +159,7 @@ class Pretraining(Training):
         settings, index = self.settings, self.batches.next()
         images = self.images[index]
         views = torch.cat([settings.view(images, self.generator), settings.view(images, self.generator)])
-        with self.compute.mixed():
+        with self.run.compute.mixed():
             with torch.no_grad():
                 goal = self._target_projector(self._target_backbone(views))
             projected = self._projector(self._backbone(views))
@@ -188,7 +186,7 @@ class Pretraining(Training):
 
     def _regroup(self, *, first: bool) -> None:
         """Cluster the pool on the target's features, from the second time on starting from last epoch's centres."""
-        features = functional.normalize(features_of(self.backbone, self.images, self.compute), dim=1)
+        features = functional.normalize(features_of(self.backbone, self.images, self.run.compute), dim=1)
         self.target.train()
         begin = None if first else self.centres
         found = spherical_kmeans(features, self.settings.prototypes, self.generator, centres=begin)
@@ -200,17 +198,12 @@ def pretrain(
     images: Tensor,
     settings: Byol,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
-    """A backbone learnt from public images alone; goes on from `checkpoint` where that exists."""
-    run = Pretraining(images, settings, seed=seed, compute=compute)
-    epochs = settings.epochs + settings.prototype_epochs
-    run.run(epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
-    return run.backbone.eval()
+    """A backbone learnt from public images alone."""
+    training = Pretraining(images, settings, run=run)
+    training.finish(settings.epochs + settings.prototype_epochs)
+    return training.backbone.eval()
 
 
 def scattering(predicted: Tensor, goal: Tensor, member: Tensor, temperature: float) -> Tensor:

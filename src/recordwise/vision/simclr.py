@@ -7,7 +7,6 @@ compare with.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -18,8 +17,8 @@ from recordwise.errors import positive, whole
 from recordwise.vision.augment import Augment
 from recordwise.vision.resnet import ResNet
 from recordwise.vision.self_supervised import PHOTO_VIEW, channel_statistics, perceptron
-from recordwise.vision.steps import Batches, Compute, Recorded, fresh_weights
-from recordwise.vision.training import EVERY, Report, Training, WarmedSettings, check_images, silent, warmed_epoch
+from recordwise.vision.steps import Batches, Recorded, fresh_weights
+from recordwise.vision.training import Training, TrainingRun, WarmedSettings, check_images, warmed_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,27 +46,23 @@ def simclr(
     images: Tensor,
     settings: SimClr,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
-    """A backbone learnt from public images alone; goes on from `checkpoint` where that exists.
+    """A backbone learnt from public images alone.
 
     Args:
-      images: (n, channels, height, width) uint8, public, on `compute.device`.
-      seed: Of the first weights, the batches and the views.
+      images: (n, channels, height, width) uint8, public, on `run.compute.device`.
     """
+    compute = run.compute
     check_images(images)
-    with fresh_weights(seed):
+    with fresh_weights(run.seed):
         mean, deviation = channel_statistics(images)
         backbone = ResNet(mean=mean, deviation=deviation, width=settings.width)
         projector = perceptron(backbone.dim, settings.hidden, settings.projection)
     compute.ready(backbone).train()
     compute.ready(projector).train()
     see, project = compute.fused(backbone), compute.fused(projector)
-    generator = compute.generator(seed)
+    generator = compute.generator(run.seed)
     parameters = [*backbone.parameters(), *projector.parameters()]
     descent = settings.descent(parameters)
     batches = Batches(torch.arange(len(images), device=images.device), settings.batch, generator)
@@ -86,11 +81,10 @@ def simclr(
         warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"backbone": backbone, "projector": projector, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"images": images},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return backbone.eval()
 
 

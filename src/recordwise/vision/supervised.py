@@ -7,7 +7,6 @@ under the known noise), and its weight how much it should count: noise-aware tra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from recordwise.extras.torch import torch
 
@@ -15,15 +14,13 @@ from torch import Tensor, nn
 
 from recordwise.errors import InvalidInput, probability
 from recordwise.vision.augment import Augment
-from recordwise.vision.steps import Average, Batches, Compute, Recorded
+from recordwise.vision.steps import Average, Batches, Recorded
 from recordwise.vision.training import (
-    EVERY,
-    Report,
     Training,
+    TrainingRun,
     WarmedSettings,
     check_images,
     check_rows,
-    silent,
     warmed_epoch,
 )
 
@@ -54,21 +51,16 @@ def train(
     weights: Tensor,
     settings: Supervised,
     *,
-    seed: int,
-    compute: Compute,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = EVERY,
-    progress: Report = silent,
+    run: TrainingRun,
 ) -> nn.Module:
     """The network's averaged twin after the last epoch, in evaluation mode.
 
-    Goes on from `checkpoint` where that exists.
-
     Args:
-      images: (n, channels, height, width) uint8 on `compute.device`.
+      images: (n, channels, height, width) uint8 on `run.compute.device`.
       targets: (n, C) probabilities.
       weights: (n,) at least 0; an image of weight 0 is left out.
     """
+    compute = run.compute
     check_images(images)
     check_rows(images, dims=2, targets=targets)
     check_rows(images, dims=1, weights=weights)
@@ -77,7 +69,7 @@ def train(
         raise InvalidInput("weights must be > 0 for at least one image, got none")
     learner = compute.ready(network).train()
     average = Average(learner, settings.keep)
-    run, generator = compute.fused(learner), compute.generator(seed)
+    forward, generator = compute.fused(learner), compute.generator(run.seed)
     parameters = list(learner.parameters())
     descent = settings.descent(parameters, nesterov=True)
     batches = Batches(used, settings.batch, generator)
@@ -86,7 +78,7 @@ def train(
     def step() -> None:
         index = batches.next()
         with compute.mixed():
-            logits = run(settings.view(images[index], generator))
+            logits = forward(settings.view(images[index], generator))
         wrong = -(targets[index] * logits.float().log_softmax(1)).sum(1)
         loss = (wrong * weights[index]).sum() / weights[index].sum()
         descent.update(torch.autograd.grad(loss, parameters))
@@ -97,9 +89,8 @@ def train(
         warmed_epoch(Recorded(step, compute, generator), batches, total, descent, settings),
         {"learner": learner, "average": average, "descent": descent, "generator": generator},
         settings=settings,
-        seed=seed,
-        compute=compute,
+        run=run,
         inputs={"network": network, "images": images, "targets": targets, "weights": weights},
     )
-    training.run(settings.epochs, checkpoint=checkpoint, every=checkpoint_every, progress=progress)
+    training.finish(settings.epochs)
     return average.network.eval()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
@@ -33,6 +33,27 @@ Report = Callable[[int, float], None]
 
 def silent(epoch: int, value: float) -> None:
     """Reports nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """One run of a way to train: from which seed, where, and what is left for one that is killed.
+
+    Attributes:
+      seed: Of the first weights, the batches and the views.
+      checkpoint: The run goes on from this file where it exists, and writes it; None keeps nothing.
+      checkpoint_every: Epochs from one writing to the next; after the last it is written anyway.
+      progress: Called with the number, from 0, and the value of each epoch.
+    """
+
+    seed: int = 0
+    compute: Compute = field(default_factory=Compute)
+    checkpoint: str | Path | None = None
+    checkpoint_every: int = EVERY
+    progress: Report = silent
+
+    def __post_init__(self) -> None:
+        whole(checkpoint_every=self.checkpoint_every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +146,10 @@ class Training:
         state: Mapping[str, Stateful | Tensor | torch.Generator],
         *,
         settings: Settings,
-        seed: int,
-        compute: Compute,
+        run: TrainingRun,
         inputs: Mapping[str, Tensor | nn.Module],
     ) -> None:
-        self.settings, self.seed, self.compute = settings, seed, compute
+        self.settings, self.run = settings, run
         self.epoch = 0
         self._one_epoch, self._state, self._inputs = one_epoch, state, inputs
 
@@ -139,20 +159,15 @@ class Training:
         self.epoch += 1
         return value
 
-    def run(self, epochs: int, *, checkpoint: str | Path | None, every: int, progress: Report) -> None:
-        """Train up to so many epochs in all, going on from `checkpoint` if there is one.
-
-        Args:
-          checkpoint: Written after every `every` epochs and after the last; None keeps nothing.
-          progress: Called with the number, from 0, and the value of each epoch.
-        """
-        whole(checkpoint_every=every)
-        if checkpoint is not None:
-            self.resume(checkpoint)
+    def finish(self, epochs: int) -> None:
+        """Train up to so many epochs in all, going on from the run's checkpoint if there is one."""
+        kept = self.run.checkpoint
+        if kept is not None:
+            self.resume(kept)
         while self.epoch < epochs:
-            progress(self.epoch, self.run_epoch())
-            if checkpoint is not None and (self.epoch % every == 0 or self.epoch == epochs):
-                self.save(checkpoint)
+            self.run.progress(self.epoch, self.run_epoch())
+            if kept is not None and (self.epoch % self.run.checkpoint_every == 0 or self.epoch == epochs):
+                self.save(kept)
 
     def save(self, path: str | Path) -> None:
         """Write all that a killed run needs to go on."""
@@ -195,20 +210,20 @@ class Training:
             "format": FORMAT,
             "method": type(self.settings).__name__,
             **_leaves(self.settings),
-            "seed": str(self.seed),
-            "device": torch.device(self.compute.device).type,  # each kind has random numbers of its own
+            "seed": str(self.run.seed),
+            "device": torch.device(self.run.compute.device).type,  # each kind has random numbers of its own
             **{f"SHA-256 of {name}": fingerprint(value) for name, value in self._inputs.items()},
         }
 
 
 def check_images(images: object) -> None:
-    """Refuse what is no pool of images."""
+    """Require a pool of images."""
     if not (isinstance(images, Tensor) and images.dtype == torch.uint8 and images.ndim == 4 and images.numel()):
         raise InvalidInput(f"images must be a uint8 tensor (n, channels, height, width), n >= 1, got {_seen(images)}")
 
 
 def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
-    """Refuse what is no tensor of so many dimensions with one row for each image."""
+    """Require tensors of so many dimensions, with one row for each image."""
     for name, value in given.items():
         if not (isinstance(value, Tensor) and value.ndim == dims and len(value) == len(images) and value.numel()):
             raise InvalidInput(
@@ -218,7 +233,7 @@ def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
 
 
 def check_flags(images: Tensor, **given: Tensor) -> None:
-    """Refuse what does not say yes or no of each image; the opposite of an integer is no yes or no."""
+    """Require booleans, one for each image: `~` on integers flips bits."""
     check_rows(images, dims=1, **given)
     for name, value in given.items():
         if value.dtype != torch.bool:
@@ -226,7 +241,7 @@ def check_flags(images: Tensor, **given: Tensor) -> None:
 
 
 def check_numbers(images: Tensor, *, below: int, dims: int, **given: Tensor) -> None:
-    """Refuse what does not hold whole numbers from 0 to below a bound for each image."""
+    """Require whole numbers in [0, below) for each image."""
     check_rows(images, dims=dims, **given)
     for name, value in given.items():
         if value.dtype == torch.bool or value.is_floating_point() or value.is_complex():
@@ -260,8 +275,8 @@ def _restore(holder: Stateful | Tensor | torch.Generator, kept: Any) -> None:
 def _leaves(settings: Any, within: str = "") -> dict[str, str]:
     """Every setting as text, those of a view inside as "view.crop"."""
     leaves: dict[str, str] = {}
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        name = f"{within}{field.name}"
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        name = f"{within}{one.name}"
         leaves |= _leaves(value, f"{name}.") if is_dataclass(value) else {name: repr(value)}
     return leaves

@@ -1,7 +1,7 @@
 """A record's labels, in the one form that votes are cast in: at most r classes each.
 
-A label that is no class of the ballot belongs to one private record. It is not refused, which would tell about that
-record: the record abstains.
+A label that is no class of the ballot belongs to one private record. That record abstains; a refusal would reveal
+something about it.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def test_a_million_senders_take_a_moment() -> None:
     start = time.process_time()
     variation_ratio(10**6, 1.0, 1e-6, any_mechanism)
     largest_epsilon0(0.1, 1e-6, senders=10**6)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 30  # one sender after the other would take hours
 
 
 def test_the_closed_form_refuses_to_leave_its_regime() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,16 +9,12 @@ from mortals import Mortals
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_place(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
     """Names a place that holds no ledger yet: a path, or the URL of an empty schema."""
     if request.param == "postgresql":
-        yield request.getfixturevalue("new_schema")
-        return
+        return request.getfixturevalue("new_schema")  # type: ignore[no-any-return]
     numbers = itertools.count()
-    # In memory where the machine offers it: a process can be killed there as well as on a disk, and syncing is quick.
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield lambda: f"{folder}/ledger {next(numbers)}.sqlite"
+    return lambda: f"{tmp_path}/ledger {next(numbers)}.sqlite"
 
 
 @pytest.fixture

@@ -5,16 +5,18 @@ Reads one JSON order per line, forks the processes it asks for, and answers with
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import psycopg  # noqa: F401  # so that no fork has to
 
-from recordwise.errors import RecordwiseError
+from recordwise.errors import BudgetExceeded, RecordwiseError
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger import Ledger, ledger
@@ -29,7 +31,8 @@ def use_ledger(order: dict[str, object], key: str, out: int) -> None:
     def produce() -> bytes:
         with Path(str(order["produced"])).open("a") as file:  # counts how often somebody looked at the records
             file.write(f"{key}\n")
-        time.sleep(float(str(order.get("seconds", 0))))
+        while len(Path(str(order["produced"])).read_text().split()) < int(str(order.get("company", 0))):
+            time.sleep(0.01)
         payload = os.urandom(16)
         if order.get("twin") == "shows before the commit":
             os.write(out, payload)
@@ -40,6 +43,9 @@ def use_ledger(order: dict[str, object], key: str, out: int) -> None:
         ledger.Ledger._budget = lambda self, connection, name, lock=False: find(self, connection, name)  # type: ignore[method-assign]
     book = Ledger.open(str(order["place"]))
     book.open_budget("study", epsilon=order["budget"])  # type: ignore[arg-type]
+    for number in range(int(str(order.get("before", 0)))):
+        with contextlib.suppress(BudgetExceeded):
+            book.release("study", f"{key}/{number}", Pure(EPSILON), Guarantee(epsilon=EPSILON), produce)  # type: ignore[arg-type]
     payload = book.release("study", key, Pure(EPSILON), Guarantee(epsilon=EPSILON), produce)  # type: ignore[arg-type]
     if order.get("twin") != "shows before the commit":
         os.write(out, payload)
@@ -84,6 +90,11 @@ def obey(order: dict[str, object]) -> list[dict[str, object]]:
         outcomes.append({"shown": payload.hex(), "end": end.decode(), "killed": os.WIFSIGNALED(status)})
     return outcomes
 
+
+# What a first use loads and compiles is loaded and compiled once, not by every fork.
+with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("wb") as nowhere:
+    use = {"owner": folder, "produced": os.devnull, "place": f"{folder}/ledger.sqlite", "budget": "1"}
+    use_ledger(use, "first", nowhere.fileno())
 
 for line in sys.stdin:
     print(json.dumps(obey(json.loads(line))), flush=True)

@@ -187,6 +187,15 @@ def test_without_the_key_all_is_noticed_but_the_seal_s_own_forgery(
     assert set(missed) <= {f"{seals.name} 0: {name} changed" for name in ("key", "tag")}
 
 
+@pytest.mark.timeout(60)
+def test_a_charge_that_would_take_for_ever_to_compute_with_is_damage(place: str) -> None:
+    content = small_ledger(place)
+    content[releases.name][0]["spent"] = "1e999999999"
+    put(place, content)
+    with pytest.raises(LedgerFault, match="the ledger is damaged: the charge for 'round-1'"):
+        Ledger.open(place, read_only=True).history("study")
+
+
 def test_a_hash_that_forgets_the_link_before_is_caught(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: heads that cover their own entry only."""
     chained = Head.then
@@ -359,7 +368,7 @@ def test_a_ledger_that_was_never_charged_may_be_made_anew(tmp_path: Path) -> Non
 
 
 def test_the_chain_holds_after_a_race(place: str, mortals: Mortals) -> None:
-    outcomes, _ = mortals.use(place, *[f"racer-{number}" for number in range(6)], budget="1", seconds=0.01)
+    outcomes, _ = mortals.use(place, *[f"racer-{number}" for number in range(6)], budget="1")
     assert all(outcome.released for outcome in outcomes)
     found = links_of(place)
     assert found == ["begun", "budget", *["release"] * 6]
@@ -380,6 +389,54 @@ def test_a_head_that_cannot_be_noted_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("recordwise.privacy.owner.write_whole", full)
         assert charge(place, "round-3") == b"round-3"
-    assert "could not be noted" in caplog.text
+        assert "could not be noted" in caplog.text
+        for key in ("round-3", "round-4"):  # else what is remembered would fall behind, entry by entry
+            with pytest.raises(LedgerFault, match="until it is nothing more is charged"):
+                charge(place, key)
     charge(place, "round-4")
     assert Ledger.open(place).verify().head.count == 8
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_processes_killed_before_they_noted_their_charge_raise_no_alarm_and_hide_no_more_than_the_last(
+    place: str, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    states = [small_ledger(place)]
+    with monkeypatch.context() as dies:
+        dies.setattr(Ledger, "_note", killed)
+        for key in ("round-3", "round-4", "round-5"):
+            with pytest.raises(Killed):
+                charge(place, key)
+            states.append(content_of(place))
+    ledger = Ledger.open(place)  # no alarm
+    noted = owner.seen(ledger.verify().ledger)
+    assert noted is not None and noted.head.count == ledger.verify().head.count - 1
+    for older in states[:-2]:
+        put(place, older)
+        with pytest.raises(LedgerFault, match="they are not among its"):
+            Ledger.open(place)
+    put(place, states[-1])
+    assert charge(place, "round-5") == b"round-5"  # asked for again, as whoever was killed does
+    put(place, states[-2])
+    with pytest.raises(LedgerFault, match="they are not among its"):
+        Ledger.open(place)
+
+
+def test_a_first_charge_that_was_not_noted_is_noted_when_it_is_asked_for_again(
+    place: str, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger.open(place).open_budget("study", epsilon=1)
+    with monkeypatch.context() as dies:
+        dies.setattr(Ledger, "_note", lambda *_: None)
+        charge(place, "round-1")
+    account = Ledger.open(place).verify().ledger
+    assert owner.seen(account) is None
+    charge(place, "round-1")
+    seen = owner.seen(account)
+    assert seen is not None and seen.head == Ledger.open(place).head()

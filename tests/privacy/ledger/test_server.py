@@ -8,11 +8,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from fractions import Fraction
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
+from counts import SERVERS, Counted
+from postgres import running_postgres
 from recordwise.errors import LedgerFault
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
@@ -22,9 +26,9 @@ from recordwise.privacy.ledger.store import Store
 TENTH = Fraction(1, 10)
 
 
-def opened(place: str, **wait: float) -> Ledger:
-    ledger = Ledger.open(place, **wait)
-    ledger.open_budget("study", epsilon=1)
+def opened(place: str, epsilon: float = 1) -> Ledger:
+    ledger = Ledger.open(place)
+    ledger.open_budget("study", epsilon=epsilon)
     return ledger
 
 
@@ -80,7 +84,12 @@ from fractions import Fraction
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.ledger import Ledger, store
-store.IDLE, store.BEAT = 0.5, 0.1
+store.BEAT = 0.1
+awake = store.Store.awake
+def impatient(self, connection):
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 500")
+    return awake(self, connection)
+store.Store.awake = impatient
 def produce():
     print("voting", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -110,9 +119,14 @@ def test_a_client_that_is_stopped_loses_the_lock_and_releases_nothing(new_schema
 def test_a_vote_without_signs_of_life_is_ended(new_schema: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: what the beats are for."""
     place = new_schema("application_name=silent")
-    monkeypatch.setattr(store, "IDLE", 0.2)
     monkeypatch.setattr(store, "BEAT", 1e6)
-    ledger = opened(place)
+    ledger, awake = opened(place), Store.awake
+
+    def impatient(self: Store, connection: sa.Connection) -> AbstractContextManager[None]:
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 200")
+        return awake(self, connection)
+
+    monkeypatch.setattr(Store, "awake", impatient)  # from here on: what comes before may take its time
 
     def produce() -> bytes:
         while asked(place, "silent", about="pid"):
@@ -128,3 +142,54 @@ def test_a_server_that_takes_the_call_and_says_nothing_is_given_up(monkeypatch: 
     monkeypatch.setattr(store, "CONNECT", 2)  # the least that libpq waits
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(LedgerFault, match="timeout"):
         Ledger.open(f"postgresql://me@127.0.0.1:{mute.getsockname()[1]}/x")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_server_killed_at_any_statement_of_a_release_breaks_no_promise(
+    monkeypatch: pytest.MonkeyPatch, counted: Counted
+) -> None:
+    """Killed before every statement, and after the commit, whose answer is then lost; each time it is started again."""
+    with running_postgres() as server:
+        ledger = opened(server.url, epsilon=100)
+        engine = ledger._store._writer.engine
+        statements: list[str] = []
+        dies_at = -1
+
+        def executing(connection: object, cursor: object, statement: str, *_: object) -> None:
+            statements.append(statement)
+            if len(statements) == dies_at:
+                server.kill()
+                server.start()
+
+        sa.event.listen(engine, "before_cursor_execute", executing)
+        pay(ledger, "unharmed")
+        kills = len(statements)
+        assert kills >= 10
+        for number in range(1, kills + 1):
+            statements.clear()
+            dies_at, key = number, f"killed before statement {number}"
+            with pytest.raises(LedgerFault):
+                pay(ledger, key)
+            dies_at = -1
+            assert key not in [entry.key for entry in ledger.history("study")], "it was not committed"
+            assert pay(ledger, key) == b"tally"
+        commit = psycopg.Connection.commit
+
+        def lost(connection: psycopg.Connection) -> None:
+            commit(connection)
+            server.kill()
+            server.start()
+            raise psycopg.OperationalError("the server closed the connection unexpectedly")
+
+        for number in range(3):
+            monkeypatch.setattr(psycopg.Connection, "commit", lost)
+            with pytest.raises(LedgerFault):
+                pay(ledger, f"answer {number} is lost")
+            monkeypatch.undo()
+            assert pay(ledger, f"answer {number} is lost", lambda: pytest.fail("paid before")) == b"tally"
+        keys = [entry.key for entry in ledger.history("study")]
+        assert len(keys) == len(set(keys)) == 1 + kills + 3
+        assert ledger.spent("study") == len(keys) * TENTH
+        ledger.verify()
+    counted(SERVERS, kills + 3, 0)

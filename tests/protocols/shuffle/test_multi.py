@@ -102,12 +102,12 @@ def test_the_tally_is_the_count_plus_the_stated_noise() -> None:
 
 
 def test_the_simulator_gives_a_tally_like_the_servers() -> None:
-    asked = protocol(senders=1)
-    tally = asked.simulate(one_record(BALLOT), SystemNoise())
+    asked, counts = protocol(senders=1), one_record(BALLOT).counts()
+    tally = asked.simulate_cohort(counts, seed=0)
     assert tally.law == asked.law(1)
-    assert tally.guarantee == asked.guarantee
+    assert tally.guarantee == replace(asked.guarantee, private=False)
     with pytest.raises(ProtocolFault, match="at least 5 senders, got 1"):
-        protocol().simulate(one_record(BALLOT), SystemNoise())
+        protocol().simulate_cohort(counts, seed=0)
 
 
 def test_fewer_senders_than_planned_are_refused() -> None:
@@ -178,9 +178,10 @@ def test_the_accuracy_bound_covers() -> None:
     asked = many_cells()
     law = asked.law(5)
     reach = next(distance for distance in range(1, 1000) if law.two_sided_tail(distance) <= 1e-3)
-    nobody = Votes(asked.ballot, np.full((5, 1), NOBODY, np.int32), np.full((5, 1), NOBODY, np.int32))
-    errors = np.concatenate([np.abs(asked.simulate(nobody, SystemNoise()).estimate).ravel() for _ in range(5)])
-    assert (errors >= reach).sum() <= 20 + 6 * 20**0.5  # 20,000 cells: a false alarm is rarer than 1e-8
+    counts = np.zeros((asked.ballot.num_queries, asked.ballot.num_classes), dtype=np.int64)
+    counts[0, 0] = 5
+    errors = np.concatenate([np.abs(asked.simulate_cohort(counts, seed=s).estimate - counts).ravel() for s in range(5)])
+    assert (errors >= reach).sum() <= 20 + 6 * 20**0.5  # 20,000 cells
     assert (errors >= reach - 2).any(), "and the bound is not far too wide"
 
 

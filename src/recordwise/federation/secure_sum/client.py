@@ -223,7 +223,7 @@ def checked_keys(content: dict[str, Any]) -> dict[str, str]:
     if set(content) != {"seal", "mask"} or content["seal"] == content["mask"]:
         raise ProtocolFault("a party must advertise two different keys, one did not")
     for key in content.values():
-        masks.agreed_key(masks.fresh_key(), hexadecimal(key, masks.KEY_BYTES, "an advertised key"), b"check")
+        masks.agreed_key(masks.fresh_key(), hexadecimal(key, masks.MASK_BYTES, "an advertised key"), b"check")
     return content
 
 

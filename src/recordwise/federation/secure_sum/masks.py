@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recordwise.errors import ProtocolFault
 
-KEY_BYTES = 32
+MASK_BYTES = 32  # of keys that two parties agree on, and of commitments to them
 
 
 def fresh_key() -> bytes:
@@ -44,7 +44,7 @@ def agreed_key(private: bytes, public: bytes, *purpose: bytes) -> bytes:
 
 def derived_key(secret: bytes, *purpose: bytes) -> bytes:
     info = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
+    return HKDF(algorithm=SHA256(), length=MASK_BYTES, salt=None, info=info).derive(secret)
 
 
 def mask(key: bytes, length: int, bits: int) -> NDArray[np.uint64]:

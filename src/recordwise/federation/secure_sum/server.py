@@ -72,7 +72,7 @@ class SumServer:
                 raise ProtocolFault("shares must be sealed for every party that advertised keys, they are not")
             for sealed in content["sealed"].values():
                 hexadecimal(sealed, SEALED_BYTES, "two sealed shares")
-            hexadecimal(content["commitment"], masks.KEY_BYTES, "a commitment")
+            hexadecimal(content["commitment"], masks.MASK_BYTES, "a commitment")
             return content
 
         self._shared = self._accept("share", messages, self._keys, checked)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recordwise.errors import InvalidInput, ProtocolFault, whole
 from recordwise.federation import identity
-from recordwise.federation.forms import hexadecimal, json_object, text
+from recordwise.federation.forms import frame, hexadecimal, json_object, unframe
 
 VERSION = "recordwise-secure-sum-1"
 MOST_BITS = 62
@@ -88,15 +88,14 @@ class Session:
 
     def envelope(self, private: bytes, stage: str, name: str, content: Mapping[str, Any]) -> bytes:
         """A signed message."""
-        body = json.dumps(content, sort_keys=True)
-        return json.dumps({"body": body, "signature": self.sign(private, stage, name, body.encode()).hex()}).encode()
+        body = json.dumps(content, sort_keys=True).encode()
+        return frame({"signature": self.sign(private, stage, name, body).hex()}, body)
 
     def opened(self, stage: str, name: str, message: bytes) -> dict[str, Any]:
         """What a signed message says; a message of another stage, party or sum is refused."""
-        outer = json_object(message)
-        body, signature = text(outer, "body"), hexadecimal(outer.get("signature"), 64, "a signature")
-        self.verify(stage, name, body.encode(), signature)
-        return json_object(body.encode())
+        header, body = unframe(message)
+        self.verify(stage, name, body, hexadecimal(header.get("signature"), 64, "a signature"))
+        return json_object(body)
 
     def packed(self, residues: NDArray[np.uint64]) -> str:
         width = (self.modulus_bits + 7) // 8

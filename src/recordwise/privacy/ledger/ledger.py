@@ -140,7 +140,9 @@ class Ledger:
         check_name(key=key)
         with self._store.writing() as connection:
             terms = self._budget(connection, budget, lock=True)
-            self._refuse_altered(self._checked(connection))
+            found = self._checked(connection)
+            self._refuse_altered(found)
+            self._catch_up(found)
             held = connection.execute(sa.select(releases).where(_named(budget, key))).mappings().one_or_none()
             if held is not None:
                 if (rows.event(held), rows.guarantee(held)) != (event, guarantee):
@@ -286,6 +288,23 @@ class Ledger:
                 f"ledger {self._store.name} is not the one that was charged there before ({here.head.count} entries): "
                 "put that one back, or, if nothing that it paid for was published, recordwise ledger forget it"
             )
+
+    def _catch_up(self, found: Checked) -> None:
+        """Remember what somebody who was killed, or could not write, has charged and not noted; or refuse to go on.
+
+        So no more than the last entry is ever missing from what the owner remembers, and that one only until the next
+        charge, or until what it paid for is asked for again.
+        """
+        seen = self._owner.seen(found.ledger)
+        if found.charged and (seen is None or seen.head.count < found.head.count):
+            try:
+                self._owner.note(found.ledger, self._store.place.remembered, found.head)
+            except OSError as error:
+                folder = str(self._owner.folder)
+                raise LedgerFault(
+                    f"the last head of ledger {self._store.name} cannot be noted in {folder!r}, and until it is "
+                    f"nothing more is charged: {error.strerror}"
+                ) from error
 
     def _note(self, ledger: str, head: Head) -> None:
         """Remember the head apart from the ledger. The release is paid for: what fails now is made up for next time."""

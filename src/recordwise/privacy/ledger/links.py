@@ -46,6 +46,7 @@ class Checked:
       signed: Whether the seal was made with the key that is here; None where it was made with another.
       key: What the seal's key is called.
       heads: Every head, the first entry's first.
+      charged: Whether anything was ever released from it.
       notes: What happened to the ledger itself: when it was begun, adopted or signed anew.
     """
 
@@ -54,6 +55,7 @@ class Checked:
     signed: bool | None
     key: str
     heads: tuple[str, ...]
+    charged: bool
     notes: tuple[str, ...]
 
     def refuse_missing(self, noted: str) -> None:
@@ -93,8 +95,8 @@ def begin(connection: Connection, owner: Owner, *, adopt: bool) -> None:
     if adopt:
         opened = connection.execute(sa.select(budgets).order_by(budgets.c.opened, budgets.c.name)).mappings().all()
         written = connection.execute(sa.select(*WRITTEN).order_by(releases.c.number)).mappings().all()
-        told = f"{_now()} {len(opened)} budgets and {len(written)} releases from before the chain"
-        head = _add(connection, head, Kind.ADOPTED, note=told)
+        said = f"{_now()} {len(opened)} budgets and {len(written)} releases from before the chain"
+        head = _add(connection, head, Kind.ADOPTED, note=said)
         for row in opened:
             head = _add(connection, head, Kind.BUDGET, budget=row["name"], row=row)
         for row in written:
@@ -150,6 +152,7 @@ def check(connection: Connection, owner: Owner, *, whoever: bool = False) -> Che
     opened = {row["name"]: row for row in connection.execute(sa.select(budgets)).mappings()}
     written = {(row["budget"], row["key"]): row for row in connection.execute(sa.select(*WRITTEN)).mappings()}
     head, heads, notes = Head(), [], []
+    charged = bool(written)
     for link in links:
         row = None
         if link["kind"] == Kind.BUDGET:
@@ -173,7 +176,15 @@ def check(connection: Connection, owner: Owner, *, whoever: bool = False) -> Che
     signed = None if whoever else owner.signed(heads[0], head, seal)
     if signed is False:
         raise LedgerFault("the ledger was altered: its entries were written without the owner's key")
-    return Checked(ledger=heads[0], head=head, signed=signed, key=seal.key, heads=tuple(heads), notes=tuple(notes))
+    return Checked(
+        ledger=heads[0],
+        head=head,
+        signed=signed,
+        key=seal.key,
+        heads=tuple(heads),
+        charged=charged,
+        notes=tuple(notes),
+    )
 
 
 def _end(connection: Connection, owner: Owner) -> tuple[str, Head]:
@@ -211,8 +222,8 @@ def _seal(connection: Connection, owner: Owner, ledger: str, head: Head) -> None
 
 def _content(link: Any, row: Any) -> Iterable[str]:
     """What a link's head covers: the link, and every value of its row but the payload, which has a digest there."""
-    told = [str(link[name]) for name in ("kind", "budget", "key", "note")]
-    return told if row is None else [*told, *(f"{name}={value}" for name, value in row.items())]
+    said = [str(link[name]) for name in ("kind", "budget", "key", "note")]
+    return said if row is None else [*said, *(f"{name}={value}" for name, value in row.items())]
 
 
 def _called(link: Any) -> str:

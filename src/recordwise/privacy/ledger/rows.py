@@ -15,7 +15,7 @@ from sqlalchemy.engine import RowMapping
 from recordwise.errors import LedgerFault
 from recordwise.formats import json_from
 from recordwise.privacy.events import Event, from_json, to_json
-from recordwise.privacy.guarantee import Guarantee
+from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger.entries import Budget, Entry
 
 
@@ -66,7 +66,7 @@ def payload(row: RowMapping) -> bytes:
 
 def entry(row: RowMapping, *, before: Fraction) -> Entry:
     with _reading(f"the charge for {row['key']!r}"):
-        spent = Fraction(row["spent"])
+        spent = exact(row["spent"], "what was spent")
         return Entry(
             key=row["key"],
             time=datetime.fromisoformat(row["time"]),

@@ -241,13 +241,13 @@ def _postgresql(place: Place, wait: float) -> tuple[Access, Access]:
         **KEEPALIVE,
         "tcp_user_timeout": round(1000 * (KEEPALIVE["keepalives_idle"] + GRACE)),
     }
-    told = {name: value for name, value in asked.items() if name not in place.url.query}
+    chosen = {name: value for name, value in asked.items() if name not in place.url.query}
     try:
         engine = sa.create_engine(
             place.url.set(drivername="postgresql+psycopg"),
             poolclass=sa.NullPool,
             isolation_level="READ COMMITTED",  # an older snapshot would miss what the budget's last holder charged
-            connect_args=told | place.secrets,
+            connect_args=chosen | place.secrets,
         )
     except ModuleNotFoundError as error:
         raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'recordwise[postgres]'") from error

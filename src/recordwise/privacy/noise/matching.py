@@ -69,8 +69,8 @@ class _Weights:
 
         Up to a constant: the number of matchings of the later queries.
         """
-        every = sum(1 << c for c in free)
-        rests = [(c, every ^ (1 << c)) for c in classes]
+        all_free = sum(1 << c for c in free)
+        rests = [(c, all_free ^ (1 << c)) for c in classes]
 
         def enclose(bits: int) -> Bounds:
             factors, means = self._at(bits)

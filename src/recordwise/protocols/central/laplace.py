@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import DiscreteLaplace, Noise
 from recordwise.protocols.central.counts import PureCentral
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
+from recordwise.protocols.views import Exact, change, noisy_cells, pure_cells
 from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
@@ -70,3 +72,9 @@ class CentralLaplace(PureCentral):
 
     def shrunk(self) -> CentralLaplace:
         return replace(self, ballot=self.ballot.block())  # cells are treated alike
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        return pure_cells(self.law, change(self.ballot, pair)), "the largest ratio of every changed cell, added up"
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        return noisy_cells(self, self.law, side, pair, trials, noise)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import permutations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import Noise, exponential_matching
 from recordwise.privacy.noise.matching import MOST_CLASSES
 from recordwise.protocols.central.counts import PureCentral
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.protocol import check_one_query_per_class
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Matched
+from recordwise.protocols.views import DEPTH, MOST_DEPTH, Exact, change, data_set, table, voters
 from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 
 VIEW_COST = 400.0
+MOST_LISTED = 8  # classes: 40,320 matchings
 
 
 @register
@@ -87,3 +91,46 @@ class CentralMatching(PureCentral):
 
     def view_cost(self, parties: int | None) -> float:
         return VIEW_COST  # a view is a whole release, and not a block of one
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        if self.ballot.num_classes > MOST_LISTED:
+            return None
+        others = self._divided(-change(self.ballot, pair), level=False)
+        before, after = (self._log_probabilities(others + table(self.ballot, side)) for side in pair.sides())
+        return float(np.abs(before - after).max()), "all matchings, two of them far ahead of the rest"
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """Every release is a view: how many votes the record is worth to the matching that was chosen, or its rival."""
+        gain, queries = -change(self.ballot, pair), np.arange(self.ballot.num_queries)
+        others = voters(self.ballot, self._divided(gain, level=True))
+        messages = [self.client(votes, noise) for votes in (data_set(self.ballot, side), others)]
+        found = [gain[queries, self.server(messages, noise).scores().argmax(axis=1)].sum() for _ in range(trials)]
+        return np.array(found, dtype=np.float64)[:, None]
+
+    def _log_probabilities(self, counts: Ints) -> Doubles:
+        """(C!,) of every matching."""
+        size = self.ballot.num_classes
+        matchings = np.array(list(permutations(range(size))))
+        weights = counts[np.arange(size), matchings].sum(axis=1) / float(self.scale)
+        return np.asarray(weights - np.logaddexp.reduce(weights))
+
+    def _divided(self, gain: Ints, *, level: bool) -> Ints:
+        """(C, C) the other records' votes that make a matching tell most: two rivals far ahead of all others.
+
+        The rival that a record speaks for leads. Far ahead, it is nearly all of the sum of all weights, and the other
+        one's probability changes by all of epsilon; but to be seen often, the two are level once the other record has
+        voted.
+
+        Args:
+          gain: (C, C) what one record adds and the other one takes away.
+        """
+        from scipy.optimize import linear_sum_assignment
+
+        one = np.eye(len(gain), dtype=np.int64)
+        ahead, behind = (one[linear_sum_assignment(gain, maximize=best)[1]] for best in (True, False))
+        depth = min(math.ceil(DEPTH * self.scale), MOST_DEPTH)
+        counts = depth * np.maximum(ahead, behind)
+        alone = np.argwhere((ahead > 0) & (behind == 0))
+        if len(alone):  # no rivals: all matchings gain alike, and nothing is told
+            counts[tuple(alone[0])] += -int((gain * behind).sum()) if level else depth
+        return np.asarray(counts)

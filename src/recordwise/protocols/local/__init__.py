@@ -3,7 +3,7 @@
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.collision import Collision
 from recordwise.protocols.local.concatenation import Concatenation
-from recordwise.protocols.local.matching import Engine
+from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
 from recordwise.protocols.local.questions import Questions, Respondents
 from recordwise.protocols.local.randomized_response import RandomizedResponse

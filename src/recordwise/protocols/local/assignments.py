@@ -120,9 +120,9 @@ def walked(start: Walk, answered: Answered, steps: int, rng: np.random.Generator
         assignments[taken, one[taken]], assignments[taken, other[taken]] = b[taken], a[taken]
         own[taken], now[taken] = moved[taken], then[taken]
         if (step + 1) % STRIDE == 0:
-            every = likelihood(own[:, None], np.broadcast_to(SHARES, (CHAINS, len(SHARES))))
-            shares = (every / temperature + rng.gumbel(size=every.shape)).argmax(axis=1)
-            now = every[chains, shares]
+            by_share = likelihood(own[:, None], np.broadcast_to(SHARES, (CHAINS, len(SHARES))))
+            shares = (by_share / temperature + rng.gumbel(size=by_share.shape)).argmax(axis=1)
+            now = by_share[chains, shares]
             if 2 * step >= steps:
                 np.add.at(counts, (np.arange(num_classes), assignments), 1)
                 met.append(SHARES[shares].mean())

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.noise import Noise, Real, bernoulli, exp, uniform_below
 from recordwise.privacy.noise.real import real
@@ -112,6 +113,21 @@ class Channel:
         if buckets.size and buckets.max() >= self.buckets:
             raise ProtocolFault(f"a bucket must lie below l = {self.buckets}, got {buckets.max()}")
         return keys, buckets
+
+    def log_density(self, points: tuple[int, ...], keys: NDArray[np.int64], buckets: NDArray[np.int64]) -> Doubles:
+        """(n, m) log-probability of the buckets (n, m) given the keys; -inf where no probability is left over.
+
+        A key is drawn before the points are looked at, so it says nothing about them and is left out.
+        """
+        if not points:
+            return np.full(buckets.shape, -math.log(self.buckets))
+        hit = self.family.apply(keys, np.array([points]))
+        num_hit = 1 + (np.diff(np.sort(hit, axis=1), axis=1) != 0).sum(axis=1, keepdims=True)
+        each = float(self.hot) / self.capacity
+        rest = np.maximum(1 - num_hit * each, 0.0) / np.maximum(self.buckets - num_hit, 1)
+        inside = (buckets[:, :, None] == hit[:, None, :]).any(axis=2)
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(inside, each, rest))
 
 
 def collision_variance(buckets: float, capacity: int, growth: float) -> float:

@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
-from recordwise.protocols.local.matching import Engine, count_matches
-from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.hashed import HashMechanism, Sent
+from recordwise.protocols.local.hits import Engine, count_hits
+from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
     from recordwise.privacy.amplification import LocalMechanism as Amplifiable
+    from recordwise.privacy.amplification.clones import Clones
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Collision(LocalMechanism):
+class Collision(HashMechanism):
     """One `Channel` over the s·C cells: the best mechanism for many cells and several votes per record.
 
     Guarantees:
@@ -65,13 +67,16 @@ class Collision(LocalMechanism):
     def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
         return self.channel.randomize(votes.cells(), noise)
 
+    def sent(self, record: Record) -> list[Sent]:
+        return [(self.channel, tuple(sorted(record.cells(self.ballot))))]
+
     def check(self, bodies: NDArray[np.uint8]) -> None:
         self.channel.unpack(bodies)
 
     def estimate(self, bodies: NDArray[np.uint8], engine: Engine) -> NDArray[np.float64]:
         keys, buckets = self.channel.unpack(bodies)
         family = self.channel.family
-        seen = count_matches(family, keys, buckets, engine)
+        seen = count_hits(family, keys, buckets, engine)
         expected = int(family.size(buckets).sum()) / family.prime
         estimate = (seen.astype(np.float64) - expected) / self.channel.indicator.gap
         return estimate.reshape(self.ballot.num_queries, self.ballot.num_classes)
@@ -82,3 +87,19 @@ class Collision(LocalMechanism):
     @property
     def reach(self) -> tuple[float, float]:
         return self.channel.indicator.reach
+
+    def shuffled_sides(self) -> list[Clones]:
+        """The reported bucket holds one cell and not the other."""
+        from recordwise.privacy.amplification.clones import Clones
+
+        if self.ballot.cells_per_record > 1:
+            return []
+        buckets, hit = self.channel.buckets, float(self.channel.hot)
+        miss = (1 - hit) / (buckets - 1)
+        # Pairs of cells fall into one bucket with a probability of 1/l, and unequal buckets add next to nothing.
+        together = 1 / buckets + 2 * buckets / self.channel.family.prime
+        apart, all_apart = 1 - together, 1 - 3 * together
+        sides = [Clones(hit=hit * apart, miss=miss * apart, blanket=apart / buckets)]  # all others abstain
+        if all_apart > 0 and self.ballot.num_cells > 2:  # all others vote for a third cell, in a bucket of its own
+            sides.append(Clones(hit=hit * all_apart, miss=miss * all_apart, blanket=miss * all_apart))
+        return sides

@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, best_buckets, growth
-from recordwise.protocols.local.matching import Engine
-from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.hashed import HashMechanism, Sent
+from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.local.separation import estimates
+from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Concatenation(LocalMechanism):
+class Concatenation(HashMechanism):
     """One `Channel` over s + C points of which a record sends k + r.
 
     Guarantees:
@@ -74,6 +75,10 @@ class Concatenation(LocalMechanism):
     def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
         classes = np.where(votes.labels == NOBODY, NOBODY, votes.labels + self.ballot.num_queries)
         return self.channel.randomize(np.concatenate([votes.queries, classes], axis=1), noise)
+
+    def sent(self, record: Record) -> list[Sent]:
+        classes = tuple(label + self.ballot.num_queries for label in record.labels)
+        return [(self.channel, record.queries + classes)]
 
     def check(self, bodies: NDArray[np.uint8]) -> None:
         self.channel.unpack(bodies)

@@ -17,23 +17,29 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault, positive
 from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
-from recordwise.privacy.noise import Noise, SumOfEstimates
+from recordwise.privacy.noise import Noise, SeededNoise, SumOfEstimates
 from recordwise.protocols.local.answers import Answers
-from recordwise.protocols.local.matching import Engine
+from recordwise.protocols.local.hits import Engine
+from recordwise.protocols.pairs import NOTHING, Pair, Record, repeated
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import kinds
 from recordwise.protocols.release import Tally
+from recordwise.protocols.views import MESSAGES, data_set, difference, portions
+from recordwise.protocols.views import ROWS as VIEWS
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
     from recordwise.privacy.amplification import LocalMechanism as Amplifiable
+    from recordwise.privacy.amplification.clones import Clones
     from recordwise.protocols.terms import Terms
 
 VALUES = 1 << 22  # cells randomized or decoded at a time: memory stays bounded whatever n is
 ROWS, MOST_BYTES = 1 << 17, 1 << 26  # messages decoded at a time
+DEVICES = 1 << 18  # of a cohort, simulated at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +224,46 @@ class LocalMechanism(Protocol[Answers]):
         with ThreadPoolExecutor(_cores()) as pool:  # array operations let other threads run
             parts = pool.map(decode, _parts(len(bodies), rows))
             return sum(parts, np.zeros((self.ballot.num_queries, self.ballot.num_classes)))
+
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        """Cells of one message depend on each other, so every device's message is made and decoded, some at a time."""
+        noise = SeededNoise(seed)
+        return self.server(self._cohort_messages(counts.ravel(), noise), noise)
+
+    def _cohort_messages(self, counts: Ints, noise: Noise) -> Iterator[Answers]:
+        """Every device's message, the devices in the order of their cells: decoding sums, so no order matters."""
+        borders = np.cumsum(counts)
+        for start in range(0, int(borders[-1]), DEVICES):
+            devices = np.arange(start, min(start + DEVICES, int(borders[-1])))
+            queries, classes = np.divmod(np.searchsorted(borders, devices, side="right"), self.ballot.num_classes)
+            votes = Votes(self.ballot, queries.astype(np.int32)[:, None], classes.astype(np.int32)[:, None])
+            yield self.client(votes, noise)
+
+    def log_density(self, bodies: NDArray[np.uint8], record: Record) -> Doubles:
+        """(n,) the logarithm of each message's probability, up to a term that is the same for every record.
+
+        Where a mechanism does not state it, its own estimate of the record's cells stands in: an audit is then less
+        sharp and no less valid.
+        """
+        cells = sorted(record.cells(self.ballot))
+        return np.array([self.estimate(body[None], Engine.NUMPY).ravel()[cells].sum() for body in bodies])
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """One client with `trials` such records: every record's message is a view."""
+        step = max(1, min(VIEWS, MESSAGES * 8 // self.ballot.num_cells))
+        scores = []
+        for count in portions(trials, step):
+            bodies = self.client(repeated(data_set(self.ballot, side), count), noise).bodies
+            before, after = (self.log_density(bodies, record or NOTHING) for record in pair.sides())
+            scores.append(difference(before, after)[:, None])
+        return np.concatenate(scores)
+
+    def shuffled_sides(self) -> list[Clones]:
+        """Messages that speak for one of two records, for the other, or for neither: on some data sets around them.
+
+        Each is a lower bound on what a shuffled batch tells; none where no such split is known.
+        """
+        return []
 
 
 def mechanisms() -> dict[str, type[LocalMechanism]]:

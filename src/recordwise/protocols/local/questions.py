@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Bools, Ints
+from recordwise.arrays import Bools, Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault, positive, whole
 from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
@@ -25,9 +25,11 @@ from recordwise.privacy.noise import Noise, bernoulli, exp
 from recordwise.protocols.local.assignments import Answered, anywhere, next_sets, walked
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.local.mechanism import check_replace
+from recordwise.protocols.pairs import Pair, Record, repeated
 from recordwise.protocols.protocol import Protocol, Silos, check_one_query_per_class
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Assigned
+from recordwise.protocols.views import Exact, data_set, table
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
@@ -212,6 +214,27 @@ class Questions(Protocol[Respondents]):
             walk = walked(walk, answered, size * (STEPS if wave < self.waves else LAST_STEPS), rng)
         promise = replace(self.guarantee, private=noise.private and all(client.private for client in clients))
         return Assigned(self.ballot, promise, walk.best, walk.probabilities, walk.share + (1 - walk.share) / size)
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        hit, miss = float(self.indicator.hit), float(self.indicator.miss)
+        other = miss if pair.after and pair.after.cells(self.ballot) else 0.5  # who abstains tosses a fair coin
+        worst = max(abs(math.log(hit / other)), abs(math.log((1 - hit) / (1 - other))))
+        return worst, "both answers, to a question that tells the two apart"
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """Every record is asked whether its cell is the first one's: its answers, all that it gives, are a view.
+
+        A second question must be refused; where it is answered, both answers count.
+        """
+        clients = self.client(repeated(data_set(self.ballot, side), trials), noise)
+        question, everyone = table(self.ballot, pair.before)[None] > 0, np.arange(trials)
+        evidence = np.zeros(trials)
+        for _ in range(2):
+            try:
+                evidence += clients.answer(everyone, question, np.zeros(trials, dtype=np.int64))
+            except ProtocolFault:
+                break
+        return evidence[:, None]
 
 
 def _ask(clients: list[Respondents], turn: Ints, sets: Bools, which: Ints) -> Bools:

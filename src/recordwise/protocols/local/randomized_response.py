@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recordwise.privacy.noise import Noise, exp
-from recordwise.protocols.local.bits import BitMechanism, independent_bits
+from recordwise.privacy.noise import exp
+from recordwise.protocols.local.bits import IndependentBits
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.registry import register
-from recordwise.votes.ballot import Ballot, Votes
+from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
     from recordwise.privacy.amplification import LocalMechanism as Amplifiable
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(BitMechanism):
+class RandomizedResponse(IndependentBits):
     """Flips each of the s·C bits with probability 1 / (e^(epsilon / 2c) + 1), c = k·r.
 
     Guarantees:
@@ -41,6 +38,3 @@ class RandomizedResponse(BitMechanism):
     def indicator(self) -> Indicator:
         kept = exp(self.epsilon / (2 * self.ballot.cells_per_record))
         return Indicator(hit=kept / (kept + 1), miss=1 / (kept + 1))
-
-    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
-        return independent_bits(votes, self.indicator.hit, self.indicator.miss, noise)

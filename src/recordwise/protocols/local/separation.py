@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.local.channel import Channel, collision_buckets
-from recordwise.protocols.local.matching import Engine, matches
-from recordwise.protocols.local.mechanism import LocalMechanism
+from recordwise.protocols.local.hashed import HashMechanism, Sent
+from recordwise.protocols.local.hits import Engine, hits
+from recordwise.protocols.pairs import Record
 from recordwise.protocols.registry import register
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Separation(LocalMechanism):
+class Separation(HashMechanism):
     """Two Collision messages at epsilon / 2 each.
 
     Guarantees:
@@ -92,6 +93,10 @@ class Separation(LocalMechanism):
         border = self.channels[0].message_size
         return bodies[:, :border], bodies[:, border:]
 
+    def sent(self, record: Record) -> list[Sent]:
+        queries, classes = self.channels
+        return [(queries, record.queries), (classes, record.labels)]
+
     def check(self, bodies: NDArray[np.uint8]) -> None:
         for channel, half in zip(self.channels, self._split(bodies), strict=True):
             channel.unpack(half)
@@ -117,4 +122,4 @@ def estimates(channel: Channel, messages: NDArray[np.uint8]) -> NDArray[np.float
     """(domain, n) the unbiased estimate of every point in every message."""
     keys, buckets = channel.unpack(messages)
     family = channel.family
-    return (matches(family, keys, buckets) - family.size(buckets) / family.prime) / channel.indicator.gap
+    return (hits(family, keys, buckets) - family.size(buckets) / family.prime) / channel.indicator.gap

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.noise import Noise, Real, bernoulli, exp, uniform_below
-from recordwise.protocols.local.bits import BitMechanism
+from recordwise.protocols.local.bits import BitMechanism, bits_of
 from recordwise.protocols.local.indicator import Indicator
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.registry import register
+from recordwise.protocols.views import Exact, change
 from recordwise.votes.ballot import NOBODY, Ballot, Votes
 
 if TYPE_CHECKING:
     from recordwise.privacy.amplification import LocalMechanism as Amplifiable
+    from recordwise.privacy.amplification.clones import Clones
 
 
 @register
@@ -29,8 +33,7 @@ class SubsetSelection(BitMechanism):
 
     Guarantees:
       - a set that holds the record's cell is e^epsilon times as likely as one that does not;
-      - the extra cell makes a record that abstains one voter more among equals, so its message is no exception and
-        adds no bias.
+      - a record that abstains votes for the extra cell, so its message is like any other and adds no bias.
     """
 
     name: ClassVar[str] = "subset-selection"
@@ -104,3 +107,37 @@ class SubsetSelection(BitMechanism):
         if (sizes != self.subset_size).any():
             wrong = int(sizes[sizes != self.subset_size][0])
             raise ProtocolFault(f"a message must select {self.subset_size} cells, got {wrong}")
+
+    def log_density(self, bodies: NDArray[np.uint8], record: Record) -> Doubles:
+        """Sets with the record's cell are alike, and so are those without."""
+        hit, share = float(self.indicator.hit), self.subset_size / self.num_bits
+        (cell,) = record.cells(self.ballot) or {self.ballot.num_cells}
+        return np.where(bits_of(bodies, [cell])[:, 0], math.log(hit / share), math.log((1 - hit) / (1 - share)))
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        if not change(self.ballot, pair).any():
+            return 0.0, "nothing differs"
+        hit, others = float(self.indicator.hit), self.num_bits - 1
+        with_own = math.log(hit) - _log_choose(others, self.subset_size - 1)  # one set that holds the record's own cell
+        without = math.log(1 - hit) - _log_choose(others, self.subset_size)
+        return abs(with_own - without), "a set with, and one without"
+
+    def shuffled_sides(self) -> list[Clones]:
+        """One cell in the set and not the other."""
+        from recordwise.privacy.amplification.clones import Clones
+
+        hit, size, bits = float(self.indicator.hit), self.subset_size, self.num_bits
+        if bits <= 2:
+            return []
+        third = hit * (size - 1) * (bits - size) + (1 - hit) * size * (bits - 1 - size)
+        return [
+            Clones(
+                hit=hit * (bits - size) / (bits - 1),
+                miss=(1 - hit) * size / (bits - 1),
+                blanket=third / ((bits - 1) * (bits - 2)),
+            )
+        ]
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

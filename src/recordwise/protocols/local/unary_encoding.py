@@ -7,15 +7,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recordwise.privacy.noise import Noise, exp
+from recordwise.privacy.noise import exp
 from recordwise.privacy.noise.real import real
-from recordwise.protocols.local.bits import BitMechanism, independent_bits
+from recordwise.protocols.local.bits import IndependentBits
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.protocols.registry import register
-from recordwise.votes.ballot import Ballot, Votes
+from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
     from recordwise.privacy.amplification import LocalMechanism as Amplifiable
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class UnaryEncoding(BitMechanism):
+class UnaryEncoding(IndependentBits):
     """Keeps a one with probability 1/2 and sets a zero with probability 1 / (e^(epsilon / c) + 1), c = k·r.
 
     Guarantees:
@@ -42,6 +39,3 @@ class UnaryEncoding(BitMechanism):
     @cached_property
     def indicator(self) -> Indicator:
         return Indicator(hit=real(Fraction(1, 2)), miss=1 / (exp(self.epsilon / self.ballot.cells_per_record) + 1))
-
-    def randomize(self, votes: Votes, noise: Noise) -> NDArray[np.uint8]:
-        return independent_bits(votes, self.indicator.hit, self.indicator.miss, noise)

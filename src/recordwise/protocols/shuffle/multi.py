@@ -18,14 +18,25 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault, probability
 from recordwise.privacy.flood import Flood, calibrate_flood
 from recordwise.privacy.guarantee import Neighbours, exact, members
-from recordwise.privacy.noise import DiscreteLaplace, NegativeBinomial, Noise, PolyaDifference, permutation
+from recordwise.privacy.noise import (
+    DiscreteLaplace,
+    NegativeBinomial,
+    Noise,
+    PolyaDifference,
+    SeededNoise,
+    permutation,
+)
+from recordwise.privacy.outcomes import epsilon_below
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.protocol import Silos
 from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle.shuffled import Shuffled
+from recordwise.protocols.views import FAR, MESSAGES, Exact, blocks, change, difference, table
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -154,8 +165,8 @@ class ShuffleMulti(Shuffled[Increments]):
         taking_part = len(votes) if senders is None else senders
         if not taking_part:
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
-        every = list(self._messages(votes, taking_part, noise))
-        return Increments(np.concatenate([part.codes for part in every]), taking_part, noise.private)
+        parts = list(self._messages(votes, taking_part, noise))
+        return Increments(np.concatenate([part.codes for part in parts]), taking_part, noise.private)
 
     def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Increments]:
         """The same messages, a bounded number at a time: nobody need hold them all.
@@ -179,11 +190,11 @@ class ShuffleMulti(Shuffled[Increments]):
             yield Increments(some, 0 if start else senders, noise.private)
 
     def shuffle(self, messages: Iterable[Increments], noise: Noise) -> Increments:
-        every = list(messages)
-        codes = np.concatenate([part.codes for part in every]) if every else np.empty(0, dtype=np.uint32)
+        parts = list(messages)
+        codes = np.concatenate([part.codes for part in parts]) if parts else np.empty(0, dtype=np.uint32)
         shuffled = codes[permutation(len(codes), noise)]
-        private = noise.private and all(part.private for part in every)
-        senders = sum(part.senders for part in every)
+        private = noise.private and all(part.private for part in parts)
+        senders = sum(part.senders for part in parts)
         self._refuse_fewer(senders)
         return Increments(shuffled, senders, private)
 
@@ -199,17 +210,77 @@ class ShuffleMulti(Shuffled[Increments]):
         self._refuse_fewer(senders)
         return self._tally(counts[::2] - counts[1::2], senders, private)
 
-    def simulate(self, votes: Votes, noise: Noise) -> Tally:
-        """What `server` returns for these records, by the same law, without a message being made."""
-        self._refuse_fewer(len(votes))
-        positives, negatives = self._numbers(votes.counts().ravel(), len(votes), noise)
-        return self._tally(positives - negatives, len(votes), noise.private)
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        """The numbers of positive and negative messages have known laws, so they are drawn as such."""
+        devices = int(counts.sum())
+        self._refuse_fewer(devices)
+        positives, negatives = self._numbers(counts.ravel(), devices, SeededNoise(seed))
+        return self._tally(positives - negatives, devices, private=False)
 
     def view_cost(self, parties: int | None) -> float:
         return self.expected_messages * self.senders
 
     def shrunk(self) -> ShuffleMulti:
         return replace(self, ballot=self.ballot.block())  # cells are treated alike
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        senders = parties or self.senders
+        if senders != self.senders:
+            return None  # the laws of too few senders are not written down anywhere; they are sampled
+        changed = change(self.ballot, pair)
+        up, down = self._two_counts()
+        forth = [up] * int((changed > 0).sum()) + [down] * int((changed < 0).sum())
+        back = [(q, p) for p, q in forth]
+        found = max(epsilon_below(side, float(self.delta)) for side in (forth, back))
+        return found, "both counts of every changed cell, convolved"
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """Every block of a shuffled batch is a view: the numbers of positive and negative messages in its cells.
+
+        Scores: the likelihood ratio of both numbers, and that of their difference alone.
+        """
+        ballot, senders, law = self.ballot, parties or self.senders, self.law(self.senders)
+        log_f, loss = self._flood_log_sums(), float(self._noise_epsilon)
+        per_cell = self.expected_messages * self.senders / ballot.num_cells
+        scores = []
+        for wide, victims in blocks(self, side, trials, int(MESSAGES / per_cell), most_blocks=senders):
+            rest = Votes.of_nobody(wide.ballot, senders - len(victims))
+            batch = wide.shuffle([wide.client(votes, noise) for votes in (victims, rest)], noise)
+            counts = np.bincount(batch.codes, minlength=2 * wide.ballot.num_cells)
+            seen = counts.reshape(-1, ballot.num_queries, ballot.num_classes, 2)
+            positive, negative = seen[..., 0], seen[..., 1]
+            both, tallied = [], []
+            for record in pair.sides():
+                votes = table(ballot, record)
+                both.append(_log_two_counts(positive - votes, negative, log_f, loss).sum(axis=(1, 2)))
+                tallied.append(law.log_likelihood(positive - negative - votes).sum(axis=(1, 2)))
+            scores.append(np.stack([difference(*both), difference(*tallied)], axis=1))
+        return np.concatenate(scores)
+
+    def _two_counts(self) -> tuple[tuple[Doubles, Doubles], tuple[Doubles, Doubles]]:
+        """The laws of a cell's positive and negative messages when nobody votes for it and when one record does.
+
+        The pair (a, b) without a vote has probability (1-q)²·q^|a-b|·F(min(a, b)) (see `privacy.flood`), and with one
+        that of (a - 1, b). Pairs with a > b all have the ratio q, so they are one outcome; those with a <= b are told
+        apart by a alone.
+        """
+        q, log_f = math.exp(-self._noise_epsilon), self._flood_log_sums()
+        without = (1 - q) * np.exp(log_f)  # a = 0, 1, ... and a <= b
+        with_one = np.append(0.0, (1 - q) * q * np.exp(log_f[:-1]))  # of a - 1 and b >= a
+        p = np.append(without, max(0.0, 1 - float(without.sum())))
+        r = np.append(with_one, max(0.0, 1 - float(with_one.sum())))
+        return (p, r), (r, p)
+
+    def _flood_log_sums(self) -> Doubles:
+        """log F(b) for b = 0, 1, ..., F(b) = sum over z <= b of e^(-2·noise_epsilon·(b-z))·P(flood = z)."""
+        law, noise_epsilon = NegativeBinomial(self.flood.shape, self.flood.scale), float(self._noise_epsilon)
+        last = math.ceil(law.mean + 40 * law.std + 40 / noise_epsilon) + 10
+        at = np.arange(last + 1)
+        with np.errstate(divide="ignore"):
+            log_h = np.log(law.pmf(at))
+        tilt = 2 * noise_epsilon * at
+        log_f: Doubles = np.logaddexp.accumulate(log_h + tilt) - tilt
+        return log_f
 
     def to_bytes(self, messages: Increments) -> list[bytes]:
         """Each message on its own, ready to be sealed."""
@@ -218,11 +289,11 @@ class ShuffleMulti(Shuffled[Increments]):
 
     def from_bytes(self, messages: Iterable[bytes], *, senders: int, private: bool = True) -> Increments:
         """The batch that a shuffler released; refuses whatever is not a message about this ballot."""
-        every = list(messages)
-        wrong = next((message for message in every if len(message) != MESSAGE_BYTES), None)
+        batch = list(messages)
+        wrong = next((message for message in batch if len(message) != MESSAGE_BYTES), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {MESSAGE_BYTES} bytes, got {len(wrong)}")
-        codes = np.frombuffer(b"".join(every), dtype=">u4").astype(np.uint32)
+        codes = np.frombuffer(b"".join(batch), dtype=">u4").astype(np.uint32)
         return Increments(self._checked(codes), senders, private)
 
     def _numbers(
@@ -250,3 +321,10 @@ class ShuffleMulti(Shuffled[Increments]):
         shape = (self.ballot.num_queries, self.ballot.num_classes)
         guarantee = replace(self.guarantee, private=private)
         return Tally(self.ballot, guarantee, difference.astype(np.float64).reshape(shape), self.law(senders))
+
+
+def _log_two_counts(positive: Ints, negative: Ints, log_f: Doubles, noise_epsilon: float) -> Doubles:
+    """The logarithm of what `_two_counts` says about one cell, up to a constant."""
+    least = np.minimum(positive, negative)
+    inside = log_f[np.clip(least, 0, len(log_f) - 1)]
+    return np.where(least < 0, -FAR, inside - noise_epsilon * np.abs(positive - negative))

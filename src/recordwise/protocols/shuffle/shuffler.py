@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from recordwise.errors import ProtocolFault, RecordwiseError, whole
+from recordwise.formats.framing import LENGTH, framed, length_of
 from recordwise.privacy.noise import Noise, SystemNoise, permutation
 
 SENDER_BYTES = 16
-LARGEST_FRAME = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,18 @@ class Shuffler:
 
     def accept(self, sender: bytes, messages: Iterable[bytes]) -> None:
         """Take in all messages of one sender, or refuse them all."""
-        every = list(messages)
+        arrivals = list(messages)
         if self._released:
             raise ProtocolFault("a shuffler must be used for one batch, this one was released")
         if len(sender) != SENDER_BYTES:
             raise ProtocolFault(f"a sender must be told by {SENDER_BYTES} bytes, got {len(sender)}")
         if sender in self._senders:
             raise ProtocolFault("a sender must send once, one has sent before")
-        wrong = next((message for message in every if len(message) != self.sealed_size), None)
+        wrong = next((message for message in arrivals if len(message) != self.sealed_size), None)
         if wrong is not None:
             raise ProtocolFault(f"a sealed message must have {self.sealed_size} bytes, got {len(wrong)}")
-        fresh = set(every)
-        if len(fresh) < len(every) or fresh & self._messages:
+        fresh = set(arrivals)
+        if len(fresh) < len(arrivals) or fresh & self._messages:
             raise ProtocolFault("a sealed message must be sent once, one was sent again")
         self._senders.add(sender)
         self._messages |= fresh
@@ -80,23 +80,21 @@ class Shuffler:
         if self.arrived < self.planned:
             raise ProtocolFault(f"a batch must come from at least {self.planned:,} senders, got {self.arrived:,}")
         self._released = True
-        every = list(self._messages)
-        batch = SealedBatch(tuple(every[i] for i in permutation(len(every), noise)), self.arrived)
+        arrivals = list(self._messages)
+        batch = SealedBatch(tuple(arrivals[i] for i in permutation(len(arrivals), noise)), self.arrived)
         self._senders.clear()
         self._messages.clear()
         return batch
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    stream.write(len(content).to_bytes(4, "big") + content)
+    stream.write(framed(content))
 
 
 def read_frames(stream: BinaryIO) -> Iterator[bytes]:
     """Frames up to the empty one; a stream that ends without it is a fault."""
     while True:
-        length = int.from_bytes(_exactly(stream, 4), "big")
-        if length > LARGEST_FRAME:
-            raise ProtocolFault(f"a frame must have at most {LARGEST_FRAME:,} bytes, got {length:,}")
+        length = length_of(_exactly(stream, LENGTH.size))
         if not length:
             return
         yield _exactly(stream, length)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault
 from recordwise.privacy.amplification import largest_epsilon0
 from recordwise.privacy.amplification.clones import LEFT_OUT
@@ -19,10 +20,13 @@ from recordwise.privacy.noise import Noise, SumOfEstimates, permutation
 from recordwise.protocols.choose import least_noise
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.mechanism import LocalMechanism, mechanisms
+from recordwise.protocols.pairs import NOTHING, Pair, Record, as_votes, bystander, repeated
 from recordwise.protocols.protocol import Silos
-from recordwise.protocols.registry import AUTO, register
+from recordwise.protocols.registry import register
 from recordwise.protocols.release import Tally
 from recordwise.protocols.shuffle.shuffled import Shuffled
+from recordwise.protocols.views import ROWS, Exact, change, data_set, portions
+from recordwise.settings import AUTO
 from recordwise.votes.ballot import Ballot, Votes
 
 if TYPE_CHECKING:
@@ -134,22 +138,22 @@ class ShuffleSingle(Shuffled[Answers]):
         return self.local.client(votes, noise)
 
     def shuffle(self, messages: Iterable[Answers], noise: Noise) -> Answers:
-        every = list(messages)
-        if any(answers.ids is not None for answers in every):
+        batch = list(messages)
+        if any(answers.ids is not None for answers in batch):
             raise ProtocolFault(NAMED)
         size = self.local.message_size
-        wrong = next((answers for answers in every if answers.bodies.shape[1] != size), None)
+        wrong = next((answers for answers in batch if answers.bodies.shape[1] != size), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {wrong.bodies.shape[1]}")
-        bodies = np.concatenate([answers.bodies for answers in every]) if every else np.empty((0, size), np.uint8)
+        bodies = np.concatenate([answers.bodies for answers in batch]) if batch else np.empty((0, size), np.uint8)
         self._refuse_fewer(len(bodies))
-        private = noise.private and all(answers.private for answers in every)
+        private = noise.private and all(answers.private for answers in batch)
         return Answers(bodies[permutation(len(bodies), noise)], private=private)
 
     def server(self, messages: Iterable[Answers], noise: Noise) -> Tally:
         """The tally of a batch, whose order must be random: that of an honest shuffler, or of `clients`.
 
-        The last bits of a sum of floats follow from the order of its terms, and would tell who sent what.
+        The last bits of a sum of floats follow from the order of its terms, and would reveal who sent what.
         """
         arrived = 0
 
@@ -180,17 +184,58 @@ class ShuffleSingle(Shuffled[Answers]):
     def view_cost(self, parties: int | None) -> float:
         return (parties or self.senders) * max(1.0, self.message_size / 16)
 
+    def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
+        if int(counts.sum()) < self.fewest:
+            raise InvalidInput(f"a cohort must have >= {self.fewest:,} devices as planned, got {int(counts.sum()):,}")
+        tally = self.local.simulate_cohort(counts, seed=seed)  # the order of messages changes no sum
+        return replace(tally, guarantee=replace(self.guarantee, private=False))
+
+    def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
+        if int(np.abs(change(self.ballot, pair)).sum()) < 2 * self.ballot.cells_per_record:
+            return None
+        senders = parties or self.senders
+        found = [side.epsilon_below(float(self.delta), senders=senders) for side in self.local.shuffled_sides()]
+        return (max(found), f"how many of {senders:,} messages speak for either record") if found else None
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        """A batch is a view: its likelihood ratio, all other senders being alike, and that of its first message.
+
+        A batch has, up to a factor, the probability of the sum over its messages m of p(m) / p(m of the others).
+        """
+        local, senders, third = self.local, parties or self.senders, bystander(self.ballot)
+        votes, others = data_set(self.ballot, side), as_votes(self.ballot, [third])
+        scores = []
+        for count in portions(trials, max(1, ROWS // senders)):
+            own, theirs = (
+                self.client(repeated(records, times), noise).bodies
+                for records, times in ((votes, count), (others, count * (senders - 1)))
+            )
+            batches = []
+            for trial in range(count):
+                rest = theirs[trial * (senders - 1) : (trial + 1) * (senders - 1)]
+                messages = [Answers(bodies, private=noise.private) for bodies in (own[trial : trial + 1], rest)]
+                batches.append(self.shuffle(messages, noise).bodies)
+            bodies = np.concatenate(batches)
+            usual = local.log_density(bodies, third)
+            one, other = (
+                (local.log_density(bodies, record or NOTHING) - usual).reshape(count, senders)
+                for record in pair.sides()
+            )
+            batch = np.logaddexp.reduce(one, axis=1) - np.logaddexp.reduce(other, axis=1)
+            scores.append(np.stack([batch, one[:, 0] - other[:, 0]], axis=1))
+        return np.concatenate(scores)
+
     def to_bytes(self, messages: Answers) -> list[bytes]:
         """Each message on its own, ready to be sealed."""
         return [body.tobytes() for body in messages.bodies]
 
     def from_bytes(self, messages: Iterable[bytes], *, private: bool = True) -> Answers:
         """The batch that a shuffler released; refuses whatever no sender could have sent."""
-        every, size = list(messages), self.local.message_size
-        wrong = next((message for message in every if len(message) != size), None)
+        batch, size = list(messages), self.local.message_size
+        wrong = next((message for message in batch if len(message) != size), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {size} bytes, got {len(wrong)}")
-        bodies = np.frombuffer(b"".join(every), dtype=np.uint8).reshape(-1, size)
+        bodies = np.frombuffer(b"".join(batch), dtype=np.uint8).reshape(-1, size)
         self.local.check(bodies)
         return Answers(bodies, private=private)
 

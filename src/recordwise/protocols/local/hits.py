@@ -25,7 +25,7 @@ WORTH_COMPILING = 1 << 31  # hashes; below, NumPy is done before numba has loade
 
 
 class Engine(StrEnum):
-    """What counts matches: NumPy (always there), numba (faster, compiled on first use) or PyTorch (on a GPU)."""
+    """What counts hits: NumPy (always there), numba (faster, compiled on first use) or PyTorch (on a GPU)."""
 
     AUTO = "auto"
     NUMPY = "numpy"
@@ -41,7 +41,7 @@ class Engine(StrEnum):
         return self
 
 
-def count_matches(
+def count_hits(
     family: HashFamily, keys: NDArray[np.int64], buckets: NDArray[np.int64], engine: Engine = Engine.NUMPY
 ) -> NDArray[np.int64]:
     """For each point of the domain, the number of messages whose key hashes it to the message's own bucket."""
@@ -60,7 +60,7 @@ def count_matches(
     return counts
 
 
-def matches(family: HashFamily, keys: NDArray[np.int64], buckets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def hits(family: HashFamily, keys: NDArray[np.int64], buckets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(domain, n): whether a message's key hashes a point to the message's own bucket."""
     found = np.empty((family.domain, len(keys)), dtype=np.bool_)
     for start in range(0, len(keys), LANES):

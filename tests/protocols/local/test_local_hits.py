@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordwise.errors import MissingExtra
-from recordwise.protocols.local import matching
+from recordwise.protocols.local import hits as module
 from recordwise.protocols.local.hashing import HashFamily
-from recordwise.protocols.local.matching import LANES, Engine, count_matches, matches
+from recordwise.protocols.local.hits import LANES, Engine, count_hits, hits
 from recordwise.randomness import seeded
 
 
@@ -36,8 +36,8 @@ def test_the_sweep_finds_exactly_the_points_hashed_to_the_reported_bucket(
     family = HashFamily(domain=domain, buckets=buckets, independence=independence)
     keys, reported = messages(family, count, seed)
     brute = family.apply(keys, np.arange(domain)[None]) == reported[:, None]
-    assert (matches(family, keys, reported) == brute.T).all()
-    assert (count_matches(family, keys, reported) == brute.sum(axis=0)).all()
+    assert (hits(family, keys, reported) == brute.T).all()
+    assert (count_hits(family, keys, reported) == brute.sum(axis=0)).all()
 
 
 @pytest.mark.parametrize("engine", [Engine.NUMBA, Engine.TORCH])
@@ -46,13 +46,13 @@ def test_every_engine_counts_the_same(engine: Engine, independence: int) -> None
     family = HashFamily(domain=37, buckets=5, independence=independence)
     keys, reported = messages(family, LANES + 1_500, seed=independence)
     keys[0], keys[1] = 0, family.prime - 1  # the extremes of the field
-    assert (count_matches(family, keys, reported, engine) == count_matches(family, keys, reported)).all()
+    assert (count_hits(family, keys, reported, engine) == count_hits(family, keys, reported)).all()
 
 
 def test_auto_compiles_only_what_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Engine.AUTO.settled(10**6) is Engine.NUMPY
     assert Engine.AUTO.settled(10**10) is Engine.NUMBA
-    monkeypatch.setattr(matching, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert Engine.AUTO.settled(10**10) is Engine.NUMPY
     with pytest.raises(MissingExtra, match="engine 'numba' must be installed"):
         Engine.NUMBA.settled(1)
