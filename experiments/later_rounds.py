@@ -4,9 +4,10 @@
 
 Clean splits; at most 5,000 pool samples and 20,000 private records of each data set; HOG and PCA for SVHN, the table
 encoder for Adult, pixels for the 8 x 8 digits of scikit-learn. T rounds get a T-th of the budget each; the student
-explains all their tables together. *k = 2* is one round in which every record votes for its two nearest queries; two
-rounds of other clusters are what k = 2 would be with a partition of the pool for each vote. The noise is seeded so that
-the figures can be reproduced.
+explains all their tables together. *stopping* asks again only where a rehearsal says that it pays
+(`recordwise.students.again`); `spent` is the epsilon of the rounds that were asked. *k = 2* is one round in which every
+record votes for its two nearest queries; two rounds of other clusters are what k = 2 would be with a partition of the
+pool for each vote. The noise is seeded so that the figures can be reproduced.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, Learnt, learn_from_counts
+from recordwise.students.again import WORTH, PossibleRound, expected_gain
 from recordwise.votes import Ballot
 
 SEEDS = [0, 1, 2]
@@ -50,7 +52,9 @@ WAYS = {
     "2 rounds, smaller where unsure": (2, 1, "smaller where unsure"),
     "3 rounds, other clusters": (3, 1, "other clusters"),
     "3 rounds, smaller where unsure": (3, 1, "smaller where unsure"),
+    "at most 3 rounds, stopping": (3, 1, "smaller where unsure"),
 }
+STOPPING = "at most 3 rounds, stopping"
 RESULTS = Path(__file__).parent / "results" / "later_rounds.json"
 
 
@@ -99,12 +103,13 @@ def ask(problem: Problem, queries: Queries, epsilon: Fraction, votes_per_record:
     )
 
 
-def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> Learnt:
+def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> tuple[Learnt, int]:
+    """The student, and how many rounds were asked for it."""
     rounds, votes_per_record, again = WAYS[way]
     share = Fraction(str(epsilon)) / rounds
     noise = SeededNoise(seed)
     queries = KMeansQueries(num_queries=s, seed=seed).ask(problem.pool)
-    asked = [ask(problem, queries, share, votes_per_record, noise)]
+    asked, plans = [ask(problem, queries, share, votes_per_record, noise)], [planned(problem, queries, share)]
     for number in range(1, rounds):
         following = 1_000 * number + seed
         if again == "other clusters":
@@ -112,14 +117,25 @@ def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> 
         elif again == "smaller where unsure":
             probabilities = learn_from_counts(problem.pool, asked).student.predict_proba(problem.pool)
             queries = UncertainQueries(num_queries=s, seed=following).ask(problem.pool, probabilities)
+        if way == STOPPING:
+            plans.append(planned(problem, queries, share))
+            if expected_gain(problem.pool, probabilities, plans, num_records=len(problem.private), seed=seed) < WORTH:
+                break
         asked.append(ask(problem, queries, share, votes_per_record, noise))
-    return learn_from_counts(problem.pool, asked)
+    return learn_from_counts(problem.pool, asked), len(asked)
+
+
+def planned(problem: Problem, queries: Queries, epsilon: Fraction) -> PossibleRound:
+    ballot = Ballot(num_queries=len(queries), num_classes=problem.num_classes)
+    graph = query_graph(problem.pool, queries.vectors, metric=queries.metric)
+    return PossibleRound(queries=queries, graph=graph, protocol=CentralLaplace(ballot=ballot, epsilon=epsilon))
 
 
 def measure(name: str, problem: Problem, s: int, epsilon: float, way: str) -> Row:
-    test, label = [], []
+    test, label, spent = [], [], []
     for seed in SEEDS:
-        learnt = distilled(problem, s, epsilon, way, seed)
+        learnt, asked = distilled(problem, s, epsilon, way, seed)
+        spent.append(round(epsilon * asked / WAYS[way][0], 4))
         test.append(round(float((learnt.student.predict(problem.test) == problem.test_labels).mean()), 4))
         label.append(round(float((learnt.probabilities.argmax(axis=1) == problem.pool_labels).mean()), 4))
     return result_row(
@@ -130,6 +146,7 @@ def measure(name: str, problem: Problem, s: int, epsilon: float, way: str) -> Ro
         queries="k-means",
         student="linear, from counts",
         way=way,
+        spent=spent,
         seeds=[str(seed) for seed in SEEDS],
         test_accuracy=test,
         label_accuracy=label,
@@ -143,14 +160,18 @@ def measure(name: str, problem: Problem, s: int, epsilon: float, way: str) -> Ro
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    for name in parser.parse_args().data:
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    given = parser.parse_args()
+    order = [(name, s, epsilon, way) for name in SETTINGS for s, epsilon in SETTINGS[name] for way in WAYS]
+    for name in given.data:
         problem = read(name)
         earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-        rows = [row for row in earlier if row["data"] != name and "way" in row]
+        rows = [row for row in earlier if not (row["data"] == name and row["way"] in given.ways)]
         for s, epsilon in SETTINGS[name]:
-            for way in WAYS:
+            for way in given.ways:
                 rows.append(measure(name, problem, s, epsilon, way))
-                print(name, s, epsilon, way, rows[-1]["test_accuracy"], rows[-1]["label_accuracy"], flush=True)
+                print(name, s, epsilon, way, rows[-1]["test_accuracy"], rows[-1]["spent"], flush=True)
+        rows.sort(key=lambda row: order.index((row["data"], row["s"], row["epsilon"], row["way"])))
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -257,7 +257,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"decoder": {"confidence": 1}}, "decoder has no setting 'confidence', it has name, min_confidence"),
     ({"decoder": None}, "decoder must be a name, settings or DecoderSettings, got None"),
     ({"student": {"name": "linear", "inputs": "samples"}}, "student 'linear' has no setting 'inputs'"),
-    ({"records": {"number": 3}}, "records has no setting 'number', it has schema, overlap, expected, labels_per_"),
+    ({"records": {"number": 3}}, "records has no setting 'number', it has schema, overlap, categorical, expected, lab"),
     ({"records": "records.csv"}, "records must be settings or RecordSettings, got 'records.csv'"),
 ]
 

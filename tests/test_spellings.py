@@ -20,6 +20,7 @@ from recordwise.compare import Price
 from recordwise.data import Schema
 from recordwise.device import Task
 from recordwise.errors import InvalidInput
+from recordwise.explorer.grid import Offer
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
 from recordwise.planner.outlook import Outlook
@@ -33,6 +34,7 @@ from recordwise.protocols.shuffle import ShuffleMulti
 from recordwise.protocols.terms import Terms, TrustSettings
 from recordwise.published import Published
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, UncertainQueries
+from recordwise.verdict import Verdict
 from recordwise.votes.ballot import Ballot
 
 BALLOT = Ballot(num_queries=2, num_classes=2)
@@ -86,6 +88,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     ),
     "Guarantee": lambda **choices: Guarantee(epsilon=Fraction(1), **choices),
     "KMeansQueries": lambda **choices: KMeansQueries(num_queries=2, seed=0, **choices),
+    "Offer": lambda **choices: Offer(terms=None, **choices),
     "Plan": plan,
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
@@ -104,6 +107,7 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Terms": lambda **choices: Terms(epsilon=Fraction(1), delta=Fraction(1, 100), **choices),
     "Distilled": lambda **choices: Distilled(encoder=None, rounds=(), taught=None, **choices),  # type: ignore[arg-type]
     "Reply": lambda **choices: reply(**choices),
+    "Verdict": lambda **choices: Verdict(headline="", advice="", expected=None, commonest=None, **choices),
     "UncertainQueries": lambda **choices: UncertainQueries(num_queries=2, seed=0, **choices),
 }
 

@@ -1,7 +1,7 @@
 """`recordwise compare`: our method and the alternatives on one job's data: one table, one figure, all of it paid for.
 
-Every method makes a release of its own about the same records, so their costs add up: a comparison of nine methods at
-epsilon 1 costs 9. That is said before anything is spent, and a ledger that cannot pay for all of it refuses all of it.
+Every method makes a release of its own about the same records, so their costs add up: a comparison of ten methods at
+epsilon 1 costs 10. That is said before anything is spent, and a ledger that cannot pay for all of it refuses all of it.
 With `public_only` the labelled public set plays all parts, and nothing private is opened.
 """
 

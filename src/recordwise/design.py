@@ -22,6 +22,7 @@ class Design:
       queries: What the first round asks, as `queries.first_queries` takes it.
       num_records: Where it is public, as it is under replace-one neighbours; else None.
       seed: Of clusters and student, never of noise.
+      stops: Whether a later round is asked only where it is expected to earn its price.
     """
 
     protocols: tuple[Protocol[Any], ...]
@@ -32,6 +33,7 @@ class Design:
     student: StudentSettings
     num_records: int | None
     seed: int
+    stops: bool = False
 
     @property
     def ballot(self) -> Ballot:

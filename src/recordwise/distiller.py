@@ -73,7 +73,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         ready `Queries`; or an object with `ask(pool)`.
       votes_per_record: How many queries each record votes for (k).
       classes: The public list of classes; None reads it off `y`.
-      rounds: How many times queries are asked; each round costs an equal share of the budget.
+      rounds: How many times queries are asked; each round costs an equal share of the budget. "auto" asks at most
+        three times, and again only where what was released says that it pays (`recordwise.students.again`); what is
+        not asked is not charged.
       decoder: How labels are read off a release; "auto" follows the evidence in the documentation. Or
         `DecoderSettings`, such as {"min_confidence": 0.8}.
       student: "counts" (linear, explains the whole released table; learns labels where a release has no counts),
@@ -124,7 +126,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         queries: Any = KMEANS,
         votes_per_record: int = 1,
         classes: ArrayLike | None = None,
-        rounds: int = 1,
+        rounds: int | str = 1,
         decoder: str | Mapping[str, Any] | DecoderSettings = "auto",
         student: Any = "counts",
         records: Mapping[str, Any] | RecordSettings | None = None,

@@ -82,7 +82,7 @@ class Method(Section):
     queries: Annotated[Any, PlainValidator(queries_from)] = QuerySettings()
     votes_per_record: int = 1
     classes: list[int] | list[str]
-    rounds: int = 1
+    rounds: int | Literal["auto"] = 1
     decoder: Annotated[DecoderSettings, PlainValidator(DecoderSettings.given)] = DecoderSettings()
     student: Annotated[StudentSettings, PlainValidator(StudentSettings.given)] = StudentSettings()
     random_state: int = 0

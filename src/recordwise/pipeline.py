@@ -1,7 +1,7 @@
 """The method, from a public pool and private records to a student, in its seven steps.
 
 1 represent   pool and records, by an encoder that is a function of the public pool alone
-2 ask         s queries of the pool: clusters first, later smaller ones where the student is least sure
+2 ask         s queries of the pool: clusters first, later smaller ones where the student is least sure, if it pays
 3 publish     schema, encoder, queries and protocol are fixed before any record is looked at
 4 vote        each record picks its k nearest queries              (private, never leaves this step)
 5 release     the votes' tally, through a protocol, paid for by an account
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from recordwise.arrays import NOBODY, Ints
 from recordwise.data import Samples, Schema
 from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
+from recordwise.errors import InvalidInput
 from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
@@ -40,11 +42,13 @@ from recordwise.students import (
     Learnt,
     class_probabilities,
     learn,
+    learn_from_counts,
     reads_counts,
     student_from,
     try_student,
 )
 from recordwise.students import teach as teach_student
+from recordwise.students.again import WORTH, PossibleRound, expected_gain
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
 
@@ -142,7 +146,14 @@ def distil(
                 queries=queries,
                 protocol=planned.informed(queries.sizes),
             )
-            label(question.protocol.blank(), queries, graph, design)  # refused now, if it cannot be decoded
+            blank = question.protocol.blank()
+            label(blank, queries, graph, design)  # refused now, if it cannot be decoded
+            if design.stops and not (blank.has_counts and design.ballot.labels_per_record == 1):
+                raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
+        if rounds and design.stops:
+            gain = account.keep(f"gain-{number}", partial(gain_of, rounds, queries, pool, design))
+            if gain < WORTH:
+                break
         # A release that the account already holds costs no second look at the records.
         released = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
@@ -167,6 +178,21 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
     unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
     again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
     return replace(again.ask(pool, unsure), max_distance=first.max_distance)
+
+
+def gain_of(rounds: Sequence[Round], following: Queries, pool: NDArray[np.float32], design: Design) -> float:
+    """What one more round is expected to teach, in nats per sample, by what was released so far."""
+    learnt = learn_from_counts(pool, _asked(rounds, design), seed=design.seed)
+    every = [*(one.queries for one in rounds), following]
+    plans = [
+        PossibleRound(
+            queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned
+        )
+        for queries, planned in zip(every, design.protocols, strict=False)
+    ]
+    voting = float(learnt.turnout[0].rates.sum()) / design.ballot.votes_per_record
+    truth = learnt.student.predict_proba(pool)
+    return expected_gain(pool, truth, plans, num_records=max(1, round(voting)), seed=design.seed)
 
 
 def vote(records: Records, question: Question, progress: Progress | None = None) -> Votes:
@@ -226,11 +252,7 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
             return _teach_labels(student_from(model, seed=design.seed), rounds, samples, design)
 
         return student.without_counts(from_labels, pool, material)  # type: ignore[no-any-return]
-    asked = [
-        Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
-        for one in rounds
-    ]
-    learnt = learn(student, pool, material, asked)
+    learnt = learn(student, pool, material, _asked(rounds, design))
     probabilities = np.asarray(learnt.probabilities, dtype=np.float64)
     confidence = probabilities.max(axis=1)
     return Taught(
@@ -240,6 +262,13 @@ def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples,
         confidence=confidence,
         learnt=learnt,
     )
+
+
+def _asked(rounds: Sequence[Round], design: Design) -> list[Asked]:
+    return [
+        Asked(release=one.release, owner=one.queries.owner, graph=one.graph, num_records=design.num_records)
+        for one in rounds
+    ]
 
 
 def _teach_labels(student: Any, rounds: Sequence[Round], material: Samples, design: Design) -> Taught:

@@ -38,6 +38,7 @@ from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
 from recordwise.votes import Ballot
 
+MOST_AUTO = 3  # rounds, each at an equal share of the budget, where the release decides how many are asked
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 # Who pays, and where things lie: a run may go on with others, as far as its account allows.
 FREE = {"account.ledger", "account.budget_epsilon", "account.budget_delta", "account.run_dir", "records.schema"}
@@ -80,19 +81,22 @@ class RunSettings:
     records: RecordSettings
     account: Account
     random_state: int
+    stops: bool = False
 
     @classmethod
     def given(cls, parameters: Mapping[str, Any]) -> RunSettings:
         """What the parameters say; a mistake in one of them is refused here."""
         asked = dict(parameters)
         trust = TrustSettings.given(asked.pop("trust"))
+        rounds = asked.pop("rounds")
+        stops = isinstance(rounds, str) and rounds == AUTO
         terms = Terms(
             epsilon=exact(asked.pop("epsilon"), "epsilon"),
             delta=exact(asked.pop("delta"), "delta"),
             neighbours=asked.pop("neighbours"),
             trust=trust.name,
             mechanism=asked.pop("mechanism"),
-            rounds=asked.pop("rounds"),
+            rounds=MOST_AUTO if stops else rounds,
             parties=trust.parties,
             colluding=trust.colluding,
         )
@@ -106,7 +110,7 @@ class RunSettings:
             "records": RecordSettings.given(asked["records"]),
             "account": Account.given(asked["account"]),
         }
-        return cls(terms=terms, trust=trust, **(asked | read))
+        return cls(terms=terms, trust=trust, stops=stops, **(asked | read))
 
     def values(self) -> dict[str, Any]:
         """Every setting by its full name, such as "trust.parties", in the order of the parameters."""
@@ -119,7 +123,8 @@ class RunSettings:
         asked |= {**self.trust.values(), "mechanism": terms.mechanism, "encoder": self.encoder}
         asked |= {"num_queries": self.num_queries}
         asked |= self.queries.values() if isinstance(self.queries, QuerySettings) else {"queries": self.queries}
-        asked |= {"votes_per_record": self.votes_per_record, "classes": self.classes, "rounds": terms.rounds}
+        asked |= {"votes_per_record": self.votes_per_record, "classes": self.classes}
+        asked |= {"rounds": AUTO if self.stops else terms.rounds}
         for part in (self.decoder, self.student, self.records, self.account):
             asked |= part.values()
         return asked | {"random_state": self.random_state}
@@ -193,6 +198,7 @@ class RunSettings:
             student=self.student,
             num_records=num_records if self.terms.neighbours is Neighbours.REPLACE else None,
             seed=self.random_state,
+            stops=self.stops,
         )
 
     def ballot(self, pool: Samples, classes: NDArray[Any], *, num_records: int) -> Ballot:

@@ -15,6 +15,7 @@ import numpy as np
 
 from recordwise.labels.shares import contrast, turnout
 from recordwise.pipeline import Round, Taught
+from recordwise.privacy.guarantee import members
 from recordwise.protocols.release import Tally
 
 WEAK, CLEAR = 0.25, 0.7  # of what labels can say beyond the commonest class
@@ -48,6 +49,9 @@ class Verdict:
     advice: str
     expected: tuple[float, float] | None
     commonest: float | None
+
+    def __post_init__(self) -> None:
+        members(self, level=Level)
 
     def __str__(self) -> str:
         return " ".join(part for part in (f"{self.headline}.", self.figures, self.advice) if part)

@@ -69,7 +69,7 @@ class ObjectivePerturbation(Rival):
         elsewhere="nothing: the minimum is a question about all records together, and steps towards it are not noised",
     )
 
-    penalty: float = field(default=1.0, kw_only=True)
+    penalty: float = field(default=3.0, kw_only=True)
     whiten: float = field(default=0.0, kw_only=True)
 
     def check(self, num_records: int, dim: int, num_classes: int) -> None:
@@ -168,7 +168,8 @@ def minimum(x: Doubles, labels: Places, tilt: Doubles, *, ridge: float, near: fl
     The loop ends: what a Newton step does not halve, a step of descent shortens, since the objective bends by at least
     `ridge` and by at most that and half the number of records.
     """
-    shape, steepest = tilt.shape, ridge + len(x) / 2
+    (dim, num_classes), steepest = tilt.shape, ridge + len(x) / 2
+    shape = dim, num_classes
 
     def objective(flat: Doubles) -> tuple[float, Doubles]:
         weights = flat.reshape(shape)
@@ -192,7 +193,7 @@ def minimum(x: Doubles, labels: Places, tilt: Doubles, *, ridge: float, near: fl
     slope = objective(weights)[1]
 
     def too_long() -> bool:
-        rounding = slack(len(x), *shape, float(np.linalg.norm(weights)))
+        rounding = slack(len(x), dim, num_classes, float(np.linalg.norm(weights)))
         rounding += 4 * ROUNDING * (ridge * float(np.linalg.norm(weights)) + float(np.linalg.norm(tilt)))
         return float(np.linalg.norm(slope)) + rounding > near
 

@@ -16,6 +16,7 @@ from recordwise.cli.comparing import compare
 from recordwise.cli.exploring import explore
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
+from recordwise.cli.options import flowing
 from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
 from recordwise.cli.starting import init
@@ -27,17 +28,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="""Label public data with private records; protect every single record.
+    help=flowing("""Label public data with private records; protect every single record.
 
     Each private record votes for the public queries nearest to it; the votes are released under differential privacy;
     a student is trained on the labelled pool and can be published.
 
     First visit: [bold]recordwise demo[/bold]. Your own data: [bold]recordwise init[/bold] writes a job file, then
-    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold].""",
+    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold]."""),
 )
 app.add_typer(ledger_app, name="ledger")
 for command in (init, run, predict, export, compare, plan, check, explore, amplify, report, demo, audit):
-    app.command()(command)
+    app.command(help=flowing(command.__doc__))(command)
 install_federation(app)
 
 TRACEBACK = "RECORDWISE_TRACEBACK"  # set, it shows where an unexpected fault came from

@@ -15,7 +15,7 @@ from recordwise.errors import RecordwiseError
 from recordwise.planner import Outlook, predict
 from recordwise.planner.outlook import PER_QUERY
 from recordwise.planner.planning import HOPELESS
-from recordwise.privacy.guarantee import Trust, exact
+from recordwise.privacy.guarantee import Trust, exact, members
 from recordwise.protocols.terms import Terms
 from recordwise.settings import AUTO
 from recordwise.votes import Ballot
@@ -40,6 +40,9 @@ class Offer:
     trust: Trust
     terms: Terms | None
     refused: str = ""
+
+    def __post_init__(self) -> None:
+        members(self, trust=Trust)
 
     @classmethod
     def of(cls, trust: Trust, terms: Terms) -> Offer:
