@@ -170,13 +170,19 @@ def test_the_ledger_is_opened_and_shown_and_reading_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "ledger.sqlite"
-    assert recordwise("ledger", "open", place, "--budget", "b", "--epsilon", "1", monkeypatch=monkeypatch) == 0
+    opening = ["ledger", "open", place, "--budget", "b", "--epsilon", "1"]
+    assert recordwise(*opening, "--json", monkeypatch=monkeypatch) == 0
+    opened = {"budget": "b", "epsilon": 1.0, "delta": 0.0, "neighbours": "replace"}
+    assert json.loads(capsys.readouterr().out) == opened
     before = place.read_bytes()
-    capsys.readouterr()
     assert recordwise("ledger", "show", place, monkeypatch=monkeypatch) == 0
     assert "epsilon 0 of 1 spent" in capsys.readouterr().out
     assert recordwise("ledger", "show", place, "--json", monkeypatch=monkeypatch) == 0
-    assert json.loads(capsys.readouterr().out)["budgets"]["b"]["left"] == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["budgets"]["b"]["left"] == 1
+    assert recordwise("ledger", "verify", place, "--json", monkeypatch=monkeypatch) == 0
+    verified = json.loads(capsys.readouterr().out)
+    assert verified["head"] == shown["head"] and verified["signed"] is True and verified["notes"]
     assert place.read_bytes() == before
     assert recordwise("ledger", "show", tmp_path / "none.sqlite", monkeypatch=monkeypatch) == 6
     assert not (tmp_path / "none.sqlite").exists()

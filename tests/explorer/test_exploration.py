@@ -218,6 +218,8 @@ def test_the_command_writes_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["explore", str(job), "--out", str(page)])
     assert done.exit_code == 0 and done.stdout.strip() == str(page)
+    told = CliRunner().invoke(app, ["explore", str(job), "--out", str(page), "--quiet", "--json"])
+    assert json.loads(told.stdout) == {"page": str(page)} and told.stderr == ""
     document = embedded(page.read_text())
     assert (document["queries"], document["epsilons"], document["total"]) == ([3], [1.0, 2.0], 6)
     assert len(document["cells"]) == 6 and document["travels"]
