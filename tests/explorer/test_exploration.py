@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,13 @@ from exploring import HOSTILE, JOB, make_job
 from typer.testing import CliRunner
 
 from recordwise.cli import app
+from recordwise.cli.stopping import Stopped
 from recordwise.errors import InvalidInput
 from recordwise.explorer import Exploration, explore, render
 from recordwise.explorer.exploration import ledger_shown
 from recordwise.explorer.map import laid_out
 from recordwise.explorer.page import HANDED_ON
+from recordwise.explorer.server import PageServer
 from recordwise.job import read_job
 from recordwise.planner import plan
 from recordwise.preflight import outlook_of
@@ -240,3 +243,13 @@ def test_mistakes_are_one_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert ended.value.code == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("recordwise:")]
         assert said in line
+
+
+def test_whoever_interrupts_it_ends_it_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: PageServer) -> None:
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr("recordwise.explorer.grid.EPSILONS", (2.0,))
+    monkeypatch.setattr(PageServer, "serve_forever", interrupted)
+    done = CliRunner().invoke(app, ["explore", str(make_job(tmp_path)), "--no-open", "--quiet", "--json"])
+    assert done.exit_code == 0 and json.loads(done.stdout)["url"].startswith("http://127.0.0.1:")
