@@ -5,13 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import QuantileTransformer
+from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
 from torch import nn
 
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder
@@ -108,3 +109,13 @@ class Settings:
 def test_settings_have_a_fingerprint_whatever_they_hold() -> None:
     first, again, other = (Settings(lambda: 0, size) for size in (1, 1, 2))
     assert fingerprint(first) == fingerprint(again) != fingerprint(other)
+
+
+def test_functions_of_one_name_are_told_apart_by_what_they_do() -> None:
+    def times(factor: int) -> Any:
+        return lambda vectors: factor * vectors
+
+    one, same, other = (FunctionTransformer(times(factor)) for factor in (2, 2, 3))
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+    kept, dropped = (lambda v: v in {"a", "b"}), (lambda v: v not in {"a", "b"})
+    assert fingerprint(kept) != fingerprint(dropped)

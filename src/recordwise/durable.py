@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,8 +91,8 @@ def sync_folder(folder: Path) -> None:
 
 def _written(path: Path, content: bytes, mode: int) -> Path:
     """The content in a file of its own beside `path`, synced."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    partial.unlink(missing_ok=True)  # of a process that was killed and had this number
+    partial = path.with_name(f"{path.name}.{threading.get_native_id()}.part")  # no other thread has this number now
+    partial.unlink(missing_ok=True)  # of one that was killed and had it
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,8 @@ def _feed(sha: Any, value: Any) -> None:
         _feed(sha, [matrix.shape, matrix.data, matrix.indices, matrix.indptr])
     elif isinstance(name := getattr(value, "__qualname__", None), str):  # a function or a class
         _write(sha, "name", f"{value.__module__}.{name}")
+        if isinstance(value, FunctionType) and ("<" in name or value.__module__ == "__main__"):
+            _feed(sha, _body(value))  # many have that name: lambdas, and cells of a notebook that were run again
     elif is_dataclass(value):  # settings, which may hold a function that has no pickle
         _write(sha, "dataclass", f"{type(value).__module__}.{type(value).__qualname__}")
         _feed(sha, {field.name: getattr(value, field.name) for field in fields(value)})
@@ -100,6 +103,26 @@ def _learned(estimator: Any) -> dict[str, Any]:
         for name, value in vars(estimator).items()
         if (name.endswith("_") and not name.startswith("__")) or hasattr(value, "get_params")
     }
+
+
+def _body(function: FunctionType) -> list[Any]:
+    """What a function does, as far as it is written in it: its code, its defaults and the plain values around it."""
+    return [_steps(function.__code__), function.__defaults__, list(_around(function))]
+
+
+def _steps(code: CodeType) -> list[Any]:
+    constants = [_steps(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return [code.co_code, constants, code.co_names]
+
+
+def _around(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:  # nothing is in it yet
+            continue
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            yield value
 
 
 def _write(sha: Any, kind: str, content: str) -> None:

@@ -92,6 +92,17 @@ def test_one_sample_of_a_dataset_that_cannot_be_read_is_missing_alone() -> None:
     assert labels_in(torch.utils.data.TensorDataset(torch.tensor(NUMBERS))) is None
 
 
+class OneSparse(Pairs):
+    def __getitem__(self, place: int) -> tuple[Any, Any]:
+        sample, label = torch.tensor(NUMBERS[place]), torch.tensor([place % 2])
+        return (sample.to_sparse(), label.to_sparse()) if place == 2 else (sample, label[0])
+
+
+def test_one_tensor_that_no_array_holds_is_missing_alone() -> None:
+    assert Schema.of(NUMBERS).read(taken(OneSparse())).readable.tolist() == [True, True, False, True]
+    assert labels_in(OneSparse()) == [0, 1, None, 1]
+
+
 def test_images_with_their_channels_first_are_known_by_their_shape() -> None:
     pixels = np.arange(2 * 3 * 8 * 9, dtype=np.uint8).reshape(2, 3, 8, 9)
     schema = Schema.of(pixels)

@@ -109,6 +109,13 @@ def test_text_of_the_pool_stays_text(found: Exploration) -> None:
     assert any([f"note {HOSTILE}", HOSTILE] in row for row in shown)
 
 
+def test_a_job_s_name_takes_no_part_s_place(found: Exploration) -> None:
+    document = found.document(travels=True)
+    page = render({**document, "name": "{{data}}{{script}}"})
+    assert "<title>{{data}}{{script}} · Recordwise explorer</title>" in page
+    assert embedded(page)["pool"] == document["pool"]
+
+
 def test_the_policy_lets_in_nothing_but_the_page_s_own_script(found: Exploration) -> None:
     page = render(found.document(travels=True))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import zipfile
 from datetime import datetime
 from pathlib import Path
 
@@ -129,3 +130,35 @@ def test_a_dataset_on_disk_is_its_own_files_and_no_others(tmp_path: Path) -> Non
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(InvalidInput, match=r"several datasets \(train, test\): name the folder of one"):
         read(tmp_path)
+
+
+CELL = '<c r="A3" t="n"><v>2</v></c>'
+BAD_CELLS = {
+    "no number": ('<c r="A3" t="n"><v>nan</v></c>', None),
+    "a number of 5,000 digits": (f'<c r="A3" t="n"><v>{"1" * 5000}</v></c>', None),
+    "no string of the book": ('<c r="A3" t="s"><v>9999</v></c>', None),
+    "no date": ('<c r="A3" t="d"><v>soon</v></c>', None),
+    "no place": ('<c r="3A" t="n"><v>2</v></c>', None),
+    "its row says to be the last": (CELL, 2),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CELLS)
+def test_a_cell_that_a_workbook_spells_wrongly_is_missing_and_every_other_row_stays(name: str, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "y"], [1, "n"], [2, "j"], [3, "n"]):
+        book.active.append(row)
+    book.save(tmp_path / "d.xlsx")
+    cell, read_as = BAD_CELLS[name]
+    with zipfile.ZipFile(tmp_path / "d.xlsx") as plain, zipfile.ZipFile(tmp_path / "e.xlsx", "w") as altered:
+        for part in plain.namelist():
+            text = plain.read(part)
+            if part.endswith("sheet1.xml"):
+                assert CELL.encode() in text
+                text = text.replace(CELL.encode(), cell.encode())
+                text = text.replace(b'<row r="3"', b'<row r="1048576"') if read_as else text
+            altered.writestr(part, text)
+    loaded = read(tmp_path / "e.xlsx", labels="y")
+    assert loaded.samples == [[1], [read_as], [3]]
+    assert loaded.labels is not None and loaded.labels.tolist() == ["n", "j", "n"]

@@ -192,7 +192,10 @@ def _sample_of(item: Any) -> Any:
 def _plain(value: Any) -> Any:
     if not callable(getattr(value, "detach", None)):
         return value
-    held = _from_tensor(value)
+    try:
+        held = _from_tensor(value)
+    except Exception:  # one that no array holds, such as a sparse one: this one sample is not readable
+        return None
     return held if held.ndim else held.item()
 
 

@@ -29,12 +29,13 @@ def render(document: Mapping[str, Any]) -> str:
         "script": script,
         "data": as_data(_fitting(document) if document["travels"] else document),
     }
-    page = _asset("page.html")
-    for name, part in parts.items():
-        before, mark, after = page.partition(f"{{{{{name}}}}}")  # once each, so that no part is looked into
-        assert mark, name
-        page = f"{before}{part}{after}"
-    return page
+    first, *rest = _asset("page.html").split("{{")  # before any part is in it, so that no part is looked into
+    page = [first]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        page += [parts.pop(name), after]
+    assert not parts, parts
+    return "".join(page)
 
 
 def policy(*, live: bool) -> str:

@@ -28,6 +28,7 @@ END = 'end"of"file'  # reads otherwise where a quote is still open
 MOST_COLUMNS = 100_000
 # A run of equal cells takes no space in a file. Beyond this many cells a file must be large to hold many.
 MOST_CELLS, MOST_CELLS_PER_BYTE = 1 << 28, 100
+SHEET_DATA = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}sheetData"
 MOST_HEADER = 1 << 28  # bytes of a Parquet file's own description
 
 
@@ -95,19 +96,54 @@ def excel_file(path: Path, sheet: str | None = None) -> tuple[list[str], list[li
             if sheet is not None and sheet not in book.sheetnames:
                 raise InvalidInput(f"{path.name} has no sheet {sheet!r}, its sheets are {', '.join(book.sheetnames)}")
             page = book[book.sheetnames[0] if sheet is None else sheet]
-            page.reset_dimensions()  # what the file says of its size is not believed
-            held = [row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+            held = [row for row in _sheet_rows(page) if row]
         finally:
             book.close()
-    header = ["" if cell is None else str(cell).strip() for cell in held[0]] if held else []
+    first = held[0] if held else {}
+    names = [first.get(place) for place in range(1, max(first, default=0) + 1)]
+    header = ["" if name is None else str(name).strip() for name in names]
     while header and not header[-1]:
         header.pop()
     _check_header(path.name, header)
     width = len(header)
-    return header, [
-        [*row[:width], *[None] * (width - len(row))] if all(cell is None for cell in row[width:]) else None
-        for row in held[1:]
-    ]
+    return header, [None if max(row) > width else [row.get(place) for place in range(1, width + 1)] for row in held[1:]]
+
+
+def _sheet_rows(page: Any) -> Iterator[dict[int, Any]]:
+    """Each row's cells by the number of their column, in the order of the file; a cell that cannot be read is missing.
+
+    openpyxl's own loop refuses a sheet for one such cell, and a row that says a wrong number takes others with it. Of a
+    sheet only its rows are read, and what a row says of its place or its looks is not.
+    """
+    reader = importlib.import_module("openpyxl.worksheet._reader")
+    book = page.parent
+    with page._get_source() as source:
+        parser = reader.WorkSheetParser(
+            source,
+            page._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=book._date_formats,
+            timedelta_formats=book._timedelta_formats,
+        )
+        for _, element in reader.iterparse(source):
+            if element.tag == SHEET_DATA:
+                return
+            if element.tag == reader.ROW_TAG:
+                yield dict(_row_cells(parser, element))
+                element.clear()
+
+
+def _row_cells(parser: Any, row: Any) -> Iterator[tuple[int, Any]]:
+    parser.col_counter = 0
+    for element in row:
+        try:
+            cell = parser.parse_cell(element)
+        except Exception:  # whatever is wrong with it, this one cell is not readable
+            yield parser.col_counter, None
+            continue
+        if cell["value"] is not None:
+            yield cell["column"], cell["value"]
 
 
 def _most_unpacked(file: BinaryIO) -> int:
