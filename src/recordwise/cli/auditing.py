@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recordwise.cli.holder import nobody_told
 from recordwise.cli.options import Json, show
 
 
@@ -43,7 +44,8 @@ def audit(
     from recordwise.votes.ballot import Ballot
 
     if job is not None:
-        found = audit_job(job, trials=trials, confidence=confidence)
+        with nobody_told():
+            found = audit_job(job, trials=trials, confidence=confidence)
     elif epsilon is None:
         raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
     else:

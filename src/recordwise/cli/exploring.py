@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from recordwise.cli.options import Json, Quiet, print_json, progress_of
+from recordwise.cli.stopping import Stopped
 
 
 def explore(
@@ -55,7 +56,8 @@ def explore(
         else:
             typer.echo(server.url)
         typer.echo("for this machine alone; interrupt (Ctrl-C) to end it", err=True)
-        server.serve_forever()
+        with suppress(Stopped):  # as it was told
+            server.serve_forever()
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,6 +19,7 @@ from recordwise.cli.options import flowing
 from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
 from recordwise.cli.starting import init
+from recordwise.cli.stopping import ENDINGS, Stopped, stop
 from recordwise.cli.using import export, predict
 from recordwise.errors import RecordwiseError, one_line
 
@@ -63,20 +63,9 @@ def every_command(
     """What can be said before any command."""
 
 
-ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-
-
-class Stopped(BaseException):
-    """Somebody asked this process to end. No command takes it for something else, as Typer does KeyboardInterrupt."""
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise Stopped(number)
-
-
 def main() -> None:
     """Run the command; whatever ends it is told in one line on standard error, with an exit code of its kind."""
-    before = {number: signal.signal(number, _stop) for number in ENDINGS}
+    before = {number: signal.signal(number, stop) for number in ENDINGS}
     try:
         code = app(prog_name="recordwise", standalone_mode=False)  # what a command exits with comes back as a value
         if isinstance(code, int) and code:
