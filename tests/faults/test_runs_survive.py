@@ -9,17 +9,19 @@ import errno
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broken_twins import TWINS
 from victims import KILL, KILL_HALFWAY, Count, Victims, injuries, power_cuts, races
 
-from counts import Counted
+from counts import Counted, Share
 
 pytestmark = pytest.mark.timeout(900)
 
 FULL_DISK, BROKEN_DISK = -errno.ENOSPC, errno.EIO
 Try = Callable[[Victims], Count]
+WHOLE = 1000  # of which --share leaves a part
 
 SAMPLE: dict[str, Try] = {
     "power cuts after commits": partial(power_cuts, scenario="job", commits=True, every=12),
@@ -30,7 +32,7 @@ SAMPLE: dict[str, Try] = {
     "a broken disk": partial(injuries, scenario="restarted", fault=BROKEN_DISK, every=61),
     "races that meet": partial(races, scenario="job", tries=1, processes=2, twin="meet"),
 }
-MANY: dict[str, Try] = {
+MANY: dict[str, partial[Count]] = {
     **{f"power cuts of {one}": partial(power_cuts, scenario=one) for one in ("job", "unledgered", "device")},
     **{f"power cuts of {one}": partial(power_cuts, scenario=one, every=2) for one in ("individual", "restarted")},
     **{f"power cuts of {one}": partial(power_cuts, scenario=one, every=6) for one in ("federation", "central")},
@@ -63,12 +65,19 @@ def test_a_sample_of_faults_leaves_no_trace(victims: Victims, name: str) -> None
     assert count.tried and not count.faults, f"{count}\n" + "\n".join(count.shown)
 
 
+def fewer(settings: dict[str, Any], share: Share) -> dict[str, int]:
+    """The settings that leave a share of what is tried."""
+    if "tries" in settings:
+        return {"tries": share(settings["tries"])}
+    return {"every": max(1, WHOLE * settings.get("every", 1) // share(WHOLE))}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_many_faults_leave_no_trace(
-    victims: Victims, name: str, capsys: pytest.CaptureFixture[str], counted: Counted
+    victims: Victims, name: str, capsys: pytest.CaptureFixture[str], counted: Counted, share: Share
 ) -> None:
-    count = MANY[name](victims)
+    count = MANY[name](victims, **fewer(MANY[name].keywords, share))
     with capsys.disabled():
         print(f"\n{count}", flush=True)
     counted(count.kind, count.tried, count.faults.total())
