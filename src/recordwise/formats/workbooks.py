@@ -56,9 +56,7 @@ def excel_file(path: Path, sheet: str | None = None) -> tuple[list[str], list[li
         header.pop()
     check_header(path.name, header)
     width = len(header)
-    return header, [
-        None if max(row) > width else [row.get(place) for place in range(1, width + 1)] for row in held[1:]
-    ]
+    return header, [None if max(row) > width else [row.get(place) for place in range(1, width + 1)] for row in held[1:]]
 
 
 def _most_unpacked(file: BinaryIO) -> int:
