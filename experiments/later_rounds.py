@@ -35,7 +35,7 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries, Queries, UncertainQueries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, Learnt, learn_from_counts
-from recordwise.students.again import WORTH, Plan, expected_gain
+from recordwise.students.again import WORTH, PossibleRound, expected_gain
 from recordwise.votes import Ballot
 
 SEEDS = [0, 1, 2]
@@ -125,10 +125,10 @@ def distilled(problem: Problem, s: int, epsilon: float, way: str, seed: int) -> 
     return learn_from_counts(problem.pool, asked), len(asked)
 
 
-def planned(problem: Problem, queries: Queries, epsilon: Fraction) -> Plan:
+def planned(problem: Problem, queries: Queries, epsilon: Fraction) -> PossibleRound:
     ballot = Ballot(num_queries=len(queries), num_classes=problem.num_classes)
     graph = query_graph(problem.pool, queries.vectors, metric=queries.metric)
-    return Plan(queries=queries, graph=graph, protocol=CentralLaplace(ballot=ballot, epsilon=epsilon))
+    return PossibleRound(queries=queries, graph=graph, protocol=CentralLaplace(ballot=ballot, epsilon=epsilon))
 
 
 def measure(name: str, problem: Problem, s: int, epsilon: float, way: str) -> Row:

@@ -8,7 +8,7 @@ it. Columns and rules, the number of queries among them, are those of `experimen
 SGD* on the same vectors, *true*. The number of queries was fixed there before these texts were tried; that the model's
 vectors are used as they come, neither scaled nor reduced, was seen to be better at epsilon 1 on clinc10. *themes* are
 their principal components on the pool. That there are 64 was chosen on banking77's pool with its labels in hand, among
-eleven ways by the purity of 77 clusters, so it is no figure of banking77's.
+eleven ways by the purity of 77 clusters, so it is no figure of banking77's; clinc10's purities were in sight, too.
 """
 
 from __future__ import annotations

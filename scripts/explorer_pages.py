@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from pictures import FIGURES, ROOT, keep, launched
+
 PAGE = ROOT / "docs" / "explorer" / "digits.html"
-FIGURES = ROOT / "docs" / "figures"
 SHOTS = {  # name: width, height, colours
     "explorer-desktop": (1240, 1330, "light"),
     "explorer-dark": (1240, 800, "dark"),
@@ -72,12 +72,7 @@ def make_page() -> None:
 
 
 def make_screenshots() -> None:
-    """Small ones: as many colours as a page has."""
-    from PIL import Image
-
-    sys.path.append(str(ROOT / "tests"))
-    from browsers import launched
-
+    """Of the page, at three sizes."""
     with launched() as browser:
         for name, (width, height, colours) in SHOTS.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
@@ -89,7 +84,7 @@ def make_screenshots() -> None:
             place = FIGURES / f"{name}.png"
             page.screenshot(path=place)
             page.close()
-            Image.open(place).convert("RGB").quantize(128).save(place, optimize=True)
+            keep(place)
 
 
 if __name__ == "__main__":

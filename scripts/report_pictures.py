@@ -1,28 +1,23 @@
 """Pictures of the report page for the documentation, taken in a real browser: desktop, dark, phone and print.
 
-    python scripts/report_pictures.py            # into docs/figures
+python scripts/report_pictures.py            # into docs/figures
 
 The data is public or made up; noise is drawn anew each time, so pictures differ a little from run to run.
 """
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from PIL import Image
+from pictures import FIGURES, keep, launched
 from sklearn.datasets import load_digits
 
 from recordwise import PrivateDistiller, summarize, write_report
 from recordwise.report import Summary
-
-OUT = Path(__file__).parent.parent / "docs" / "figures"
-COLOURS = 96  # of a picture: enough for a page, and small
 
 
 def digits() -> Summary:
@@ -66,37 +61,28 @@ def weak() -> Summary:
 
 
 def shoot(browser: Any, page_file: Path, name: str, *, size: tuple[int, int], at: str = "body", **look: Any) -> None:
-    """One picture, with few colours so that it is small."""
+    """One picture, from an element of the page on."""
     media = look.pop("media", "screen")
     page = browser.new_context(viewport={"width": size[0], "height": size[1]}, **look).new_page()
     page.emulate_media(media=media)
     page.goto(page_file.as_uri())
-    page.screenshot(path=OUT / name, full_page=True)
+    page.screenshot(path=FIGURES / name, full_page=True)
     top = int(page.locator(at).bounding_box()["y"])
     page.context.close()
-    with Image.open(OUT / name) as taken:
-        seen = taken.convert("RGB").crop((0, top, size[0], top + size[1]))
-    seen.quantize(COLOURS).save(OUT / name, optimize=True)
-    print(OUT / name, (OUT / name).stat().st_size)
+    keep(FIGURES / name, top=top, height=size[1])
 
 
 def main() -> None:
-    from playwright.sync_api import sync_playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    installed = next((path for name in names if (path := shutil.which(name))), None)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, launched() as browser:
         files = {}
         for made in (digits, wards, weak):
             files[made.__name__] = Path(folder) / f"{made.__name__}.html"
             write_report(made(), files[made.__name__])
-        browser = playwright.chromium.launch(executable_path=installed, args=["--no-sandbox"])
         shoot(browser, files["digits"], "report-desktop.png", size=(1240, 1180))
         shoot(browser, files["wards"], "report-dark.png", size=(1240, 900), at="#queries", color_scheme="dark")
         shoot(browser, files["weak"], "report-phone.png", size=(390, 1120))
         shoot(browser, files["wards"], "report-print.png", size=(760, 1075), media="print")
-        browser.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

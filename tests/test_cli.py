@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -15,8 +16,9 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from recordwise import __version__, cli, load
+from recordwise.cli.holder import nobody_told
 from recordwise.cli.main import app
-from recordwise.cli.options import progress_of
+from recordwise.cli.options import flowing, progress_of
 from recordwise.demo import run_demo
 from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
@@ -170,13 +172,19 @@ def test_the_ledger_is_opened_and_shown_and_reading_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "ledger.sqlite"
-    assert recordwise("ledger", "open", place, "--budget", "b", "--epsilon", "1", monkeypatch=monkeypatch) == 0
+    opening = ["ledger", "open", place, "--budget", "b", "--epsilon", "1"]
+    assert recordwise(*opening, "--json", monkeypatch=monkeypatch) == 0
+    opened = {"budget": "b", "epsilon": 1.0, "delta": 0.0, "neighbours": "replace"}
+    assert json.loads(capsys.readouterr().out) == opened
     before = place.read_bytes()
-    capsys.readouterr()
     assert recordwise("ledger", "show", place, monkeypatch=monkeypatch) == 0
     assert "epsilon 0 of 1 spent" in capsys.readouterr().out
     assert recordwise("ledger", "show", place, "--json", monkeypatch=monkeypatch) == 0
-    assert json.loads(capsys.readouterr().out)["budgets"]["b"]["left"] == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["budgets"]["b"]["left"] == 1
+    assert recordwise("ledger", "verify", place, "--json", monkeypatch=monkeypatch) == 0
+    verified = json.loads(capsys.readouterr().out)
+    assert verified["head"] == shown["head"] and verified["signed"] is True and verified["notes"]
     assert place.read_bytes() == before
     assert recordwise("ledger", "show", tmp_path / "none.sqlite", monkeypatch=monkeypatch) == 6
     assert not (tmp_path / "none.sqlite").exists()
@@ -335,6 +343,25 @@ def test_help_shows_a_job_file_without_control_characters(
     assert "[private]" in shown and "\\b" not in shown and "\b" not in shown
 
 
+def test_help_is_broken_by_the_terminal_and_a_job_file_by_its_lines() -> None:
+    written = """First
+    line.
+
+    \\[private]
+    path = "x"
+    """
+    assert flowing(written) == 'First line.\n\n\\[private]\npath = "x"'
+
+
+def test_replays_of_an_audit_tell_the_holder_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("recordwise.records")
+    with nobody_told():
+        log.warning("about a record that was made up")
+    assert caplog.messages == []
+    log.warning("about a record")
+    assert caplog.messages == ["about a record"]
+
+
 def test_an_audit_passes_a_healthy_protocol_and_fails_a_broken_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -450,7 +477,7 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert told.count("\n") == 1 and told.strip().isprintable()
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "demo", "coordinator run"])
+@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "explore", "demo", "coordinator run"])
 def test_progress_can_be_left_out(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert "--quiet" in shown.output and "--json" in shown.output

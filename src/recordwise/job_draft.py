@@ -19,7 +19,7 @@ from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
 from recordwise.formats import Layout, ending, guessed
 from recordwise.planner.checking import check
-from recordwise.privacy.guarantee import surest
+from recordwise.privacy.guarantee import certainty, percent_up
 
 TEXTS = (".csv", ".tsv", ".txt")
 LARGE, SMALLER = 256, 128  # pixels of an image's longer side: beyond the one it is brought to the other
@@ -59,7 +59,7 @@ class Draft:
         size = self._image_size(samples)
         pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public), image_size=size)
         schema = Schema.of_loaded(pool)
-        sure = 100 * surest(self.epsilon)
+        sure = percent_up(certainty(self.epsilon))
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",
             "# 'guess', change what is wrong, then: recordwise check, plan and run, each with this file.",
@@ -86,7 +86,7 @@ class Draft:
         lines += [
             "",
             "[privacy]",
-            f"epsilon = {self.epsilon:g}  # who was 50 % sure of a record can be {sure:.0f} % sure afterwards, at most",
+            f"epsilon = {self.epsilon:g}  # who was 50 % sure of a record can be {sure} % sure afterwards, at most",
             "",
             "[method]",
             *self._classes(),

@@ -48,7 +48,7 @@ from recordwise.students import (
     try_student,
 )
 from recordwise.students import teach as teach_student
-from recordwise.students.again import WORTH, Plan, expected_gain
+from recordwise.students.again import WORTH, PossibleRound, expected_gain
 from recordwise.students.spec import VECTORS
 from recordwise.votes import Votes
 
@@ -185,7 +185,9 @@ def gain_of(rounds: Sequence[Round], following: Queries, pool: NDArray[np.float3
     learnt = learn_from_counts(pool, _asked(rounds, design), seed=design.seed)
     every = [*(one.queries for one in rounds), following]
     plans = [
-        Plan(queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned)
+        PossibleRound(
+            queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned
+        )
         for queries, planned in zip(every, design.protocols, strict=False)
     ]
     voting = float(learnt.turnout[0].rates.sum()) / design.ballot.votes_per_record

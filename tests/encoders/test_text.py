@@ -36,13 +36,6 @@ def test_the_weights_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-5)  # up to the themes' signs
 
 
-def test_what_is_no_text_is_not_encoded() -> None:
-    encoder = Text(dim=3).fit(POOL)
-    vectors = encoder.transform([POOL[0], None, 7, ["the", "cat"], b"cat", float("nan"), POOL[1]])
-    assert np.isnan(vectors[1:6]).all()
-    assert np.array_equal(vectors[[0, 6]], encoder.transform(POOL[:2]))
-
-
 def test_themes_are_at_most_what_the_pool_has() -> None:
     assert Text(dim=100).fit(POOL).transform(POOL).shape == (6, 6)
 

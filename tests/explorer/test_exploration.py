@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,13 @@ from exploring import HOSTILE, JOB, make_job
 from typer.testing import CliRunner
 
 from recordwise.cli import app
+from recordwise.cli.stopping import Stopped
 from recordwise.errors import InvalidInput
 from recordwise.explorer import Exploration, explore, render
 from recordwise.explorer.exploration import ledger_shown
 from recordwise.explorer.map import laid_out
 from recordwise.explorer.page import HANDED_ON
+from recordwise.explorer.server import PageServer
 from recordwise.job import read_job
 from recordwise.planner import plan
 from recordwise.preflight import outlook_of
@@ -225,6 +228,8 @@ def test_the_command_writes_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["explore", str(job), "--out", str(page)])
     assert done.exit_code == 0 and done.stdout.strip() == str(page)
+    told = CliRunner().invoke(app, ["explore", str(job), "--out", str(page), "--quiet", "--json"])
+    assert json.loads(told.stdout) == {"page": str(page)} and told.stderr == ""
     document = embedded(page.read_text())
     assert (document["queries"], document["epsilons"], document["total"]) == ([3], [1.0, 2.0], 6)
     assert len(document["cells"]) == 6 and document["travels"]
@@ -245,3 +250,13 @@ def test_mistakes_are_one_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert ended.value.code == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("recordwise:")]
         assert said in line
+
+
+def test_whoever_interrupts_it_ends_it_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: PageServer) -> None:
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr("recordwise.explorer.grid.EPSILONS", (2.0,))
+    monkeypatch.setattr(PageServer, "serve_forever", interrupted)
+    done = CliRunner().invoke(app, ["explore", str(make_job(tmp_path)), "--no-open", "--quiet", "--json"])
+    assert done.exit_code == 0 and json.loads(done.stdout)["url"].startswith("http://127.0.0.1:")

@@ -18,6 +18,7 @@ import numpy as np
 
 from federation.world import LOUD, World
 from recordwise import distiller, pipeline
+from recordwise.data import Loaded
 from recordwise.distiller import PrivateDistiller
 from recordwise.federation.exchange import InProcess
 from recordwise.federation.identity import identity_key, kept_key, public_identity
@@ -71,7 +72,8 @@ def job(root: Path, mark: Mark, **settings: Any) -> Outcome:
 
     distiller.vote = voting
     one.fit(X, Y, X_public=POOL)
-    write_outcome(root / "runs" / "job", one, summarize(one, POOL, name="job"))
+    summary = summarize(one, POOL, name="job")
+    write_outcome(root / "runs" / "job", one, summary, Loaded(samples=POOL, labels=None))
     run = json.loads((root / "runs" / "job" / "run.json").read_text())["run"]
     released = {str(number): about(each) for number, each in enumerate(one.rounds_, start=1)}
     return {

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import norm
-from tests.labels.simulated import choices_of, tally_of
+from tests.labels.simulated import tally_of
 
 from recordwise.labels.argmax import chance_of_leading, decode_argmax
 from recordwise.labels.facts import Facts
@@ -60,10 +60,3 @@ def test_the_confidence_is_calibrated_for_counts_that_could_be_anything():
 def law_draws(law, shape, rng):
     stop = -np.expm1(-1 / float(law.scale))
     return rng.geometric(stop, shape) - rng.geometric(stop, shape)
-
-
-def test_the_label_of_a_choice_is_the_choice():
-    labels = decode_argmax(choices_of([2, 0, 1], 3, Fraction(5)), Facts(sizes=[1, 1, 1], num_records=300))
-    assert labels.hard.tolist() == [2, 0, 1]
-    assert (labels.confidence > 0.8).all()
-    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)

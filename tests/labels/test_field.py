@@ -80,19 +80,6 @@ def test_without_a_graph_and_with_public_shares_that_fit_the_labels_are_those_of
     assert (joint.argmax(axis=1) == alone.hard).mean() > 0.9
 
 
-def test_renaming_classes_or_queries_renames_the_labels():
-    _, _, tally = simulate(1, scale=40)
-    labels = decode_field(tally, FACTS)
-    classes, queries = np.roll(np.arange(CLASSES), 2), seeded(0, "order").permutation(QUERIES)
-    renamed = tally_of(tally.estimate[:, classes], tally.law)
-    before, after = (field_marginals(evidence(one, FACTS), FACTS) for one in (tally, renamed))
-    np.testing.assert_allclose(after, before[:, classes], atol=1e-9)
-    assert (classes[decode_field(renamed, FACTS).hard] == labels.hard).all()
-    moved = Facts(sizes=np.ones(QUERIES), graph=ring(QUERIES)[queries][:, queries], num_records=QUERIES * RECORDS)
-    shuffled = decode_field(tally_of(tally.estimate[queries], tally.law), moved)
-    assert (shuffled.hard == labels.hard[queries]).all()
-
-
 def test_choices_profit_from_neighbours_too():
     right = []
     for run in range(20):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import recordwise.report
+from browsers import launched
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.privacy.ledger import Ledger
@@ -80,16 +80,8 @@ def table() -> Summary:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-        installed = next((path for name in names if (path := shutil.which(name))), None)
-        launched = playwright.chromium.launch(
-            executable_path=installed, args=["--no-sandbox", "--disable-background-networking"]
-        )
-        yield launched
-        launched.close()
+    with launched() as one:
+        yield one
 
 
 def opened(browser: Any, summary: Summary, folder: Path, **look: Any) -> tuple[Any, list[str]]:

@@ -18,7 +18,7 @@ from recordwise.privacy.noise import SeededNoise, SystemNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
-from recordwise.students.again import WORTH, Plan, expected_gain
+from recordwise.students.again import WORTH, PossibleRound, expected_gain
 from recordwise.votes import Ballot
 
 
@@ -32,9 +32,9 @@ POOL, TRUE = made(300, "pool")
 X, Y = made(600, "records")
 
 
-def plan(epsilon: Fraction, seed: int) -> Plan:
+def plan(epsilon: Fraction, seed: int) -> PossibleRound:
     queries = KMeansQueries(num_queries=20, seed=seed).ask(POOL)
-    return Plan(
+    return PossibleRound(
         queries=queries,
         graph=query_graph(POOL, queries.vectors, metric=queries.metric),
         protocol=CentralLaplace(ballot=Ballot(num_queries=20, num_classes=3), epsilon=epsilon),
@@ -76,7 +76,7 @@ def gains(monkeypatch: pytest.MonkeyPatch, *given: float) -> list[dict[str, Any]
     """Lets each rehearsal come to the next of these; what each was asked about."""
     asked: list[dict[str, Any]] = []
 
-    def rehearsed(pool: np.ndarray, truth: np.ndarray, plans: list[Plan], **more: Any) -> float:
+    def rehearsed(pool: np.ndarray, truth: np.ndarray, plans: list[PossibleRound], **more: Any) -> float:
         asked.append({"truth": truth, "plans": plans, **more})
         return given[len(asked) - 1]
 

@@ -15,7 +15,7 @@ from recordwise.votes.ballot import Ballot, Votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict:
+class Audits:
     """Every protocol that was audited, and the replays of a job's pipeline and of its files where there was one."""
 
     audits: tuple[AuditResult, ...]
@@ -46,13 +46,13 @@ class Verdict:
         return "\n\n".join(result.as_text() for result in self._results)
 
 
-def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, confidence: float) -> Verdict:
+def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, confidence: float) -> Audits:
     """One round's protocol under these terms; equal rounds have equal protocols."""
     protocol = terms.protocols(ballot, num_records)[0]
-    return Verdict(audits=(audit(protocol, SystemNoise(), trials=trials, confidence=confidence),))
+    return Audits(audits=(audit(protocol, SystemNoise(), trials=trials, confidence=confidence),))
 
 
-def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
+def audit_job(path: str | Path, *, trials: int, confidence: float) -> Audits:
     """A job's pipeline on its own files, and the protocols it would use. Nothing is charged and nothing is kept."""
     from recordwise.account import Account
     from recordwise.audit.files import replay_files
@@ -93,4 +93,4 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Verdict:
     files = replay_files(job.private, votes_of, pipeline.neighbours, pipeline.protocols)
     different = list(dict.fromkeys(pipeline.protocols))
     audits = tuple(audit(one, SystemNoise(), trials=trials, confidence=confidence) for one in different)
-    return Verdict(audits=audits, pipeline=pipeline, files=files)
+    return Audits(audits=audits, pipeline=pipeline, files=files)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, print_json
+from recordwise.cli.holder import nobody_told
+from recordwise.cli.options import Json, show
 
 
 def audit(
@@ -43,7 +44,8 @@ def audit(
     from recordwise.votes.ballot import Ballot
 
     if job is not None:
-        verdict = audit_job(job, trials=trials, confidence=confidence)
+        with nobody_told():
+            found = audit_job(job, trials=trials, confidence=confidence)
     elif epsilon is None:
         raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
     else:
@@ -63,10 +65,7 @@ def audit(
             votes_per_record=votes_per_record,
             labels_per_record=labels_per_record,
         )
-        verdict = audit_terms(terms, ballot, num_records=num_records, trials=trials, confidence=confidence)
-    if as_json:
-        print_json(verdict.as_dict())
-    else:
-        typer.echo(verdict.as_text())
-    if verdict.violated:
-        raise typer.Exit(verdict.exit_code)
+        found = audit_terms(terms, ballot, num_records=num_records, trials=trials, confidence=confidence)
+    show(found, as_json)
+    if found.violated:
+        raise typer.Exit(found.exit_code)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from recordwise.cli.options import Json, Quiet, print_json, progress_of
+from recordwise.cli.stopping import Stopped
 
 
 def explore(
@@ -21,6 +24,8 @@ def explore(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the local page; 0 takes a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Look at a job in the browser: its pool on a map, and what other budgets, queries and trusts would buy.
 
@@ -31,22 +36,28 @@ def explore(
     from recordwise.explorer import explore as look
     from recordwise.explorer import render
     from recordwise.explorer.server import PageServer
-    from recordwise.progress import Bars
 
     if out is not None and not out.resolve().parent.is_dir():
         from recordwise.errors import InvalidInput
 
         raise InvalidInput(f"the folder of {out} must exist")
-    found = look(job, Bars(), num_records=num_records)
+    found = look(job, progress_of(quiet), num_records=num_records)
     if out is not None:
-        found.fill(Bars())
+        found.fill(progress_of(quiet))
         write_whole(out, render(found.document(travels=True)).encode())
-        typer.echo(str(out))
+        if as_json:
+            print_json({"page": str(out)})
+        else:
+            typer.echo(str(out))
         return
     with PageServer(found, port) as server, found.filling(), _browser(None if no_open else server.url):
-        typer.echo(server.url)
+        if as_json:
+            print_json({"url": server.url})
+        else:
+            typer.echo(server.url)
         typer.echo("for this machine alone; interrupt (Ctrl-C) to end it", err=True)
-        server.serve_forever()
+        with suppress(Stopped):  # as it was told
+            server.serve_forever()
 
 
 @contextmanager

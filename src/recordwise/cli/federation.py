@@ -8,24 +8,24 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, Quiet, print_json, progress_of
+from recordwise.cli.options import Json, Quiet, flowing, progress_of, show
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.formats import text_of
 
 coordinator_app = typer.Typer(
     no_args_is_help=True,
-    help="""Label a pool with records that stay at silos: the coordinator's side.
+    help=flowing("""Label a pool with records that stay at silos: the coordinator's side.
 
     [bold]init[/bold] a folder, write coordinator.toml (see the one it makes), [bold]register[/bold] each silo's
-    node.crt, then [bold]run[/bold].""",
+    node.crt, then [bold]run[/bold]."""),
 )
 silo_app = typer.Typer(
     no_args_is_help=True,
-    help="""Answer a coordinator for records that stay here: a silo's side.
+    help=flowing("""Answer a coordinator for records that stay here: a silo's side.
 
     [bold]init[/bold] a folder, write silo.toml (see the one it makes), exchange identities with the other silos,
-    [bold]run[/bold]; then look at [bold]offers[/bold] and [bold]approve[/bold] those you agree to.""",
+    [bold]run[/bold]; then look at [bold]offers[/bold] and [bold]approve[/bold] those you agree to."""),
 )
 shuffler_app = typer.Typer(no_args_is_help=True, help="Shuffle silos' sealed messages, for runs under shuffle trust.")
 
@@ -77,10 +77,7 @@ def coordinator_run(
     _log()
     with door(folder, host=host, port=port) as exchange:
         summary = run_coordinator(folder, exchange, progress_of(quiet))
-    if as_json:
-        print_json(summary.as_dict())
-        return
-    typer.echo(summary.as_text())
+    show(summary, as_json)
 
 
 @silo_app.command("init")

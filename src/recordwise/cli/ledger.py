@@ -77,10 +77,12 @@ def ledger_verify(
 ) -> None:
     """Check that no entry was changed, taken out, put in or moved. Reading changes nothing."""
     from recordwise.privacy.ledger import Ledger
+    from recordwise.report.ledger import head_as_dict
 
     found = Ledger.open(place, read_only=True).verify(*(head or ()))
     if as_json:
-        print_json({"head": found.head, "key": found.key, "signed": found.signed, "notes": list(found.notes)})
+        told = {"head": head_as_dict(found.head), "key": found.key, "signed": bool(found.signed)}
+        print_json({**told, "notes": list(found.notes)})
         return
     typer.echo(f"every entry is as it was written; head: {found.head}")
     if found.signed:

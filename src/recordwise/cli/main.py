@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,9 +15,11 @@ from recordwise.cli.comparing import compare
 from recordwise.cli.exploring import explore
 from recordwise.cli.federation import install as install_federation
 from recordwise.cli.ledger import ledger_app
+from recordwise.cli.options import flowing
 from recordwise.cli.planning import amplify, check, plan
 from recordwise.cli.running import demo, report, run
 from recordwise.cli.starting import init
+from recordwise.cli.stopping import ENDINGS, Stopped, stop
 from recordwise.cli.using import export, predict
 from recordwise.errors import RecordwiseError, one_line
 
@@ -27,17 +28,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="""Label public data with private records; protect every single record.
+    help=flowing("""Label public data with private records; protect every single record.
 
     Each private record votes for the public queries nearest to it; the votes are released under differential privacy;
     a student is trained on the labelled pool and can be published.
 
     First visit: [bold]recordwise demo[/bold]. Your own data: [bold]recordwise init[/bold] writes a job file, then
-    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold].""",
+    [bold]recordwise check job.toml[/bold], [bold]plan job.toml[/bold] and [bold]run job.toml[/bold]."""),
 )
 app.add_typer(ledger_app, name="ledger")
 for command in (init, run, predict, export, compare, plan, check, explore, amplify, report, demo, audit):
-    app.command()(command)
+    app.command(help=flowing(command.__doc__))(command)
 install_federation(app)
 
 TRACEBACK = "RECORDWISE_TRACEBACK"  # set, it shows where an unexpected fault came from
@@ -62,20 +63,9 @@ def every_command(
     """What can be said before any command."""
 
 
-ENDINGS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-
-
-class Stopped(BaseException):
-    """Somebody asked this process to end. No command takes it for something else, as Typer does KeyboardInterrupt."""
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise Stopped(number)
-
-
 def main() -> None:
     """Run the command; whatever ends it is told in one line on standard error, with an exit code of its kind."""
-    before = {number: signal.signal(number, _stop) for number in ENDINGS}
+    before = {number: signal.signal(number, stop) for number in ENDINGS}
     try:
         code = app(prog_name="recordwise", standalone_mode=False)  # what a command exits with comes back as a value
         if isinstance(code, int) and code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Annotated, Any
 
@@ -26,6 +27,12 @@ Decimal = Annotated[str | None, typer.Option(help="Of text files: . or , for 3,1
 Sheet = Annotated[str | None, typer.Option(help="The sheet of a workbook; the first one otherwise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def flowing(words: str | None) -> str:
+    """Help that terminals of any width break by themselves; lines of a job file stay lines."""
+    paragraphs = inspect.cleandoc(words or "").split("\n\n")
+    return "\n\n".join(one if one.startswith("\\[") else " ".join(one.split()) for one in paragraphs)
 
 
 def progress_of(quiet: bool) -> Progress:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recordwise.cli.holder import holder_told
-from recordwise.cli.options import Json, Quiet, print_json, progress_of
+from recordwise.cli.options import Json, Quiet, progress_of, show
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
     A job file:
 
     \[private]
-    path = "records.npz"      # or .csv, .xlsx, .parquet, .txt, .npy, an image folder, a dataset on disk
+    path = "records.npz"      # or .csv, .xlsx, .parquet, .txt, images
     labels = "y"
 
     \[public]
@@ -45,16 +45,11 @@ def run(
     from recordwise.job import read_job
     from recordwise.run import run_job
 
-    asked = read_job(job)
     with holder_told():
-        outcome = run_job(asked, progress_of(quiet), go_on=anyway)
-    if as_json:
-        print_json(outcome.summary.as_dict())
-        return
-    typer.echo(outcome.summary.as_text())
-    if asked.account.ledger is None:
-        typer.echo("account: this run's own; what other runs spend on the same records is not counted")
-    typer.echo(f"report: {outcome.folder / 'report.html'}")
+        outcome = run_job(read_job(job), progress_of(quiet), go_on=anyway)
+    show(outcome.summary, as_json)
+    if not as_json:
+        typer.echo(f"report: {outcome.folder / 'report.html'}")
 
 
 def report(
@@ -69,11 +64,9 @@ def report(
 
     page, summary = out or folder / "report.html", Summary.read(folder / "summary.json")
     write_report(summary, page)
-    if as_json:
-        print_json(summary.as_dict())
-        return
-    typer.echo(summary.as_text())
-    typer.echo(f"report: {page}")
+    show(summary, as_json)
+    if not as_json:
+        typer.echo(f"report: {page}")
 
 
 def demo(
@@ -85,8 +78,4 @@ def demo(
     """Label scikit-learn's digits privately at several epsilons, and write a report."""
     from recordwise.demo import run_demo
 
-    outcome = run_demo(out, seed=seed, progress=progress_of(quiet))
-    if as_json:
-        print_json(outcome.as_dict())
-        return
-    typer.echo(outcome.as_text())
+    show(run_demo(out, seed=seed, progress=progress_of(quiet)), as_json)

@@ -31,7 +31,7 @@ class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(self, file: str | Path, max_words: int = 100_000) -> None:
-        self.file = file
+        self.file = str(file)  # a plain value, so that a fitted encoder can be stored and sent
         self.max_words = max_words
 
     def fit(self, pool: Samples, y: object = None) -> Self:

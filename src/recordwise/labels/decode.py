@@ -96,8 +96,11 @@ def decode(
         return decoder(release, facts)
     chosen = release.decoders[0] if decoder == AUTO else decoder
     if chosen not in release.decoders:
-        able = ", ".join(release.decoders)
-        raise InvalidInput(f"decoder must be {AUTO!r} or one of {able} for this kind of release, got {decoder!r}")
+        able, ballot = ", ".join(release.decoders), release.ballot
+        raise InvalidInput(
+            f"decoder must be {AUTO!r} or one of {able} for this release of {ballot.num_queries} queries and "
+            f"{ballot.num_classes} classes, got {decoder!r}"
+        )
     return _DECODERS[chosen](release, facts)
 
 

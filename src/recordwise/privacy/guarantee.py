@@ -231,7 +231,7 @@ class Guarantee:
         apart = "" if self.is_pure else f", apart from a probability of {rounded_up(self.delta)}"
         return (
             f"As odds: somebody who holds {change} to be equally likely (1 to 1), and knows all else, can come to odds "
-            f"of at most {odds} from everything released, which is {percent_up(surest(epsilon))} % sure{apart}."
+            f"of at most {odds} from everything released, which is {percent_up(certainty(epsilon))} % sure{apart}."
         )
 
     def _insiders(self) -> str:
@@ -248,7 +248,7 @@ class Guarantee:
         )
 
 
-def surest(epsilon: float) -> float:
+def certainty(epsilon: float) -> float:
     """How sure somebody can be of one record afterwards who held two versions of it to be equally likely before."""
     return 1 / (1 + math.exp(-epsilon))
 

@@ -92,9 +92,7 @@ class Tally(Release):
     def decoders(self) -> tuple[str, ...]:
         if self.ballot.labels_per_record > 1:
             return ("sets",)
-        square = self.ballot.num_queries == self.ballot.num_classes
-        best = ("matching", "field") if square else ("field", "matching")
-        return (*best, "argmax", "assignment", "posterior")
+        return _single_label_decoders(self.ballot)
 
     def scores(self) -> NDArray[np.float64]:
         return self.estimate
@@ -129,9 +127,7 @@ class Choices(Release):
 
     @property
     def decoders(self) -> tuple[str, ...]:
-        square = self.ballot.num_queries == self.ballot.num_classes
-        best = ("matching", "field") if square else ("field", "matching")
-        return (*best, "argmax", "assignment", "posterior")
+        return _single_label_decoders(self.ballot)
 
     def scores(self) -> NDArray[np.float64]:
         return np.eye(self.ballot.num_classes)[self.chosen]
@@ -198,6 +194,12 @@ class Assigned(Release):
         cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
         return cls(ballot, guarantee, arrays["array"], arrays["probabilities"], float(about["purity"]))
+
+
+def _single_label_decoders(ballot: Ballot) -> tuple[str, ...]:
+    """Those that give one class to each query need as many queries as classes."""
+    any_number = ("field", "argmax", "posterior")
+    return ("matching", *any_number, "assignment") if ballot.num_queries == ballot.num_classes else any_number
 
 
 Undecoded = Tally | Choices  # what labels are yet to be inferred from

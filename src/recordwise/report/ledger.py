@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recordwise.privacy.chain import Head
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
 
@@ -15,7 +16,7 @@ def ledger_as_dict(ledger: Ledger, budget: str | None = None) -> dict[str, Any]:
     head = ledger.head()
     return {
         "budgets": {name: _budget(ledger, name) for name in names},
-        "head": None if head is None else {"sha256": head.digest, "entries": head.count},
+        "head": None if head is None else head_as_dict(head),
     }
 
 
@@ -24,6 +25,10 @@ def ledger_as_text(ledger: Ledger, budget: str | None = None) -> str:
     shown = ledger_as_dict(ledger, budget)
     tables = [_table(name, book) for name, book in shown["budgets"].items()] or ["no budget is open in this ledger"]
     return "\n\n".join([*tables, head_as_text(shown["head"])])
+
+
+def head_as_dict(head: Head) -> dict[str, Any]:
+    return {"sha256": head.digest, "entries": head.count}
 
 
 def head_as_text(head: Mapping[str, Any] | None) -> str:

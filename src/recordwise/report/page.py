@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recordwise.durable import write_whole
-from recordwise.privacy.guarantee import Neighbours, Unit, exact, percent_up, rounded_down, rounded_up, surest
+from recordwise.privacy.guarantee import Neighbours, Unit, certainty, exact, percent_up, rounded_down, rounded_up
 from recordwise.report import charts
 from recordwise.report.settled import SCOPES
 from recordwise.report.summary import Summary
@@ -95,7 +95,7 @@ def _facts(summary: Summary) -> list[tuple[str, str, str]]:
     if delta != "0":
         facts.append((delta, "δ", "probability outside the bound"))
     if summary.private:
-        sure = percent_up(surest(float(promise["epsilon"])))
+        sure = percent_up(certainty(float(promise["epsilon"])))
         facts.append((sure, "%", f"sure at most, about any one {promise['unit']}, from an even guess"))
     chosen = "queries asked, as the planner chose" if summary.settings.get("num_queries") == "auto" else "queries asked"
     facts.append((f"{asked:,}", "", chosen))

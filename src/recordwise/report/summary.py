@@ -225,6 +225,8 @@ def _plain(value: Any) -> Any:
         return str(value)  # JSON has no word for it
     if isinstance(value, str | int | float | bool | None):
         return value
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or None
     if isinstance(value, Path):
         return value.name  # where it lies is nobody else's business
     return float(value) if hasattr(value, "numerator") else str(value)

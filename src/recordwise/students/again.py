@@ -30,7 +30,7 @@ REHEARSALS = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+class PossibleRound:
     """A round that was asked or could be: public."""
 
     queries: Queries
@@ -38,12 +38,14 @@ class Plan:
     protocol: Protocol[Any]
 
 
-def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_records: int, seed: int) -> float:
+def expected_gain(
+    pool: Singles, truth: Doubles, rounds: Sequence[PossibleRound], *, num_records: int, seed: int
+) -> float:
     """Nats per sample by which a student of all these rounds explains labels better than one of all but the last.
 
     Args:
       truth: (m, C) class probabilities of the pool, by the student of the rounds so far.
-      plans: The rounds so far, and the one that could follow.
+      rounds: The rounds so far, and the one that could follow.
     """
     gains = []
     for number in range(REHEARSALS):
@@ -52,7 +54,7 @@ def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_r
         where = rng.multinomial(num_records, np.full(len(pool), 1 / len(pool)))
         made_up = rng.multinomial(where, truth / truth.sum(axis=1, keepdims=True))
         noise = SeededNoise(seed + number)
-        asked = [_released(pool, plan, made_up, noise) for plan in plans]
+        asked = [_released(pool, one, made_up, noise) for one in rounds]
         fewer, more = (
             learn_from_counts(pool, some, seed=seed).student.predict_proba(pool) for some in (asked[:-1], asked)
         )
@@ -60,13 +62,13 @@ def expected_gain(pool: Singles, truth: Doubles, plans: Sequence[Plan], *, num_r
     return float(np.mean(gains))
 
 
-def _released(pool: Singles, plan: Plan, made_up: Ints, noise: SeededNoise) -> Asked:
+def _released(pool: Singles, one: PossibleRound, made_up: Ints, noise: SeededNoise) -> Asked:
     """What the made-up records' votes would have been released as.
 
     Args:
       made_up: (m, C) how many of them lie at each pool sample, with each label.
     """
-    queries, ballot = plan.queries, plan.protocol.ballot
+    queries, ballot = one.queries, one.protocol.ballot
     picks = nearest_queries(
         pool,
         queries.vectors,
@@ -79,5 +81,5 @@ def _released(pool: Singles, plan: Plan, made_up: Ints, noise: SeededNoise) -> A
     for pick in picks.T:
         np.add.at(counts, pick[pick != NOBODY], made_up[pick != NOBODY])
     num_records = int(made_up.sum())
-    released = plan.protocol.informed(queries.sizes).release_of(counts, num_records, noise)
-    return Asked(release=released, owner=queries.owner, graph=plan.graph, num_records=num_records)
+    released = one.protocol.informed(queries.sizes).release_of(counts, num_records, noise)
+    return Asked(release=released, owner=queries.owner, graph=one.graph, num_records=num_records)

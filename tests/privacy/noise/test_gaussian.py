@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import norm
 from tape import FALSE_FAILURE, Tape, interval, mp, near, worst_p_value
 
-from recordwise.errors import InvalidInput
-from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise, SystemNoise
+from recordwise.privacy.noise import DiscreteGaussian, SystemNoise
 from recordwise.privacy.noise.uniform import MARGIN, below
 
 VARIANCES = [Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(400), Fraction(10**9, 7), Fraction(10**14)]
@@ -84,25 +83,6 @@ def test_acceptance_is_decided_by_its_bits_alone(sigma2):
             assert (high <= truth) if result else (truth <= low)
 
 
-def test_sending_every_draw_to_the_exact_comparison_changes_no_outcome(monkeypatch):
-    magnitudes = np.abs(DiscreteLaplace(Fraction(20)).sample(500, SeededNoise(1)))
-    fast = DiscreteGaussian(Fraction(400))._accept(magnitudes, SeededNoise(2))
-    monkeypatch.setattr("recordwise.privacy.noise.uniform.MARGIN", 2.0)
-    slow = DiscreteGaussian(Fraction(400))._accept(magnitudes, SeededNoise(2))
-    np.testing.assert_array_equal(fast, slow)
-
-
-@pytest.mark.parametrize("sigma2", [Fraction(1, 3), Fraction(1), Fraction(100)])
-def test_draws_follow_the_law(sigma2):
-    n = 1_000_000
-    draws = DiscreteGaussian(sigma2).sample(n, SystemNoise())
-    values = np.arange(-10, 11)
-    probabilities = np.array([float(weight(sigma2, int(z)) / total(sigma2)) for z in values])
-    assert worst_p_value(draws, values, probabilities) > FALSE_FAILURE
-    for wrong in (sigma2 / 4, sigma2 * 8 / 7):
-        assert worst_p_value(draws, values, DiscreteGaussian(wrong).pmf(values)) < FALSE_FAILURE
-
-
 def test_large_deviations_follow_the_law_too():
     n, sigma = 1_000_000, 10**7
     draws = DiscreteGaussian(Fraction(sigma) ** 2).sample(n, SystemNoise())
@@ -114,47 +94,10 @@ def test_large_deviations_follow_the_law_too():
         assert (worst_p_value(bins, np.arange(5), np.diff(cumulative)[:5]) > FALSE_FAILURE) is fits
 
 
-@pytest.mark.parametrize("sigma2", SMALL)
-def test_the_law_describes_itself_correctly(sigma2):
-    law = DiscreteGaussian(sigma2)
-    values = np.array([0, 1, -2, 5])
-    for value, p in zip(values, law.pmf(values), strict=True):
-        assert p == pytest.approx(float(weight(sigma2, int(value)) / total(sigma2)), rel=1e-10)
-    with mpmath.workprec(100):
-        variance = 2 * mpmath.fsum(z**2 * weight(sigma2, z) for z in range(1, 300)) / total(sigma2)
-    assert law.std == pytest.approx(float(mpmath.sqrt(variance)), rel=1e-10)
-    np.testing.assert_allclose(law.log_likelihood(values), -(values**2) / (2 * float(sigma2)))
-
-
-@pytest.mark.parametrize("sigma2", SMALL)
-def test_the_tail_bound_covers_and_is_within_a_factor(sigma2):
-    law = DiscreteGaussian(sigma2)
-    for distance in (-1.0, 0.0, 0.5, 1.0, 3.0, 20.0, 60.0):
-        start = max(0, int(np.ceil(distance)))
-        with mpmath.workprec(100):
-            beyond = 2 * mpmath.fsum(weight(sigma2, z) for z in range(max(start, 1), start + 300)) / total(sigma2)
-        truth = mpmath.mpf(1) if start == 0 else beyond
-        assert truth <= law.two_sided_tail(distance)
-        assert law.two_sided_tail(distance) <= 3 * float(truth) + 1e-300
-
-
 def test_wide_laws_equal_their_integrals():
     law = DiscreteGaussian(Fraction(64))
     assert law.std == 8.0
     assert float(total(Fraction(64))) == pytest.approx(law._total, rel=1e-14)
-
-
-def test_draws_come_as_int64_in_the_shape_asked_for():
-    for size, shape in ((5, (5,)), ((2, 3), (2, 3)), (0, (0,)), ((4, 0), (4, 0))):
-        draws = DiscreteGaussian(Fraction(3)).sample(size, SystemNoise())
-        assert draws.shape == shape
-        assert draws.dtype == np.int64
-
-
-@pytest.mark.parametrize("sigma2", [0, -1, float("nan"), float("inf"), 2**79, Fraction(1, 2**41)])
-def test_a_variance_out_of_range_is_refused(sigma2):
-    with pytest.raises(InvalidInput):
-        DiscreteGaussian(sigma2)
 
 
 def test_the_largest_and_smallest_variances_work():

@@ -6,7 +6,7 @@ from itertools import product
 import mpmath
 import numpy as np
 import pytest
-from tape import FALSE_FAILURE, Tape, interval, mp, near, strata, worst_p_value
+from tape import Tape, interval, mp, near, strata
 
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import NegativeBinomial, SeededNoise, SystemNoise, log
@@ -14,34 +14,11 @@ from recordwise.privacy.noise.negative_binomial import _log_series
 from recordwise.privacy.noise.poisson import poisson
 from recordwise.privacy.noise.uniform import Uniform
 
-LAWS = [
-    (Fraction(1, 1000), Fraction(20)),
-    (Fraction(1, 3), Fraction(1, 2)),
-    (Fraction(1, 3), Fraction(5)),
-    (Fraction(1), Fraction(3)),
-    (Fraction(7, 2), Fraction(5)),
-]
-
 
 @pytest.fixture(autouse=True)
 def _high_precision():
     with mpmath.workprec(1000):
         yield
-
-
-def probability(shape: Fraction, scale: Fraction, k: int) -> mpmath.mpf:
-    a = mpmath.exp(-1 / mp(scale))
-    return mpmath.rf(mp(shape), k) / mpmath.factorial(k) * (1 - a) ** mp(shape) * a**k
-
-
-@pytest.mark.parametrize(("shape", "scale"), LAWS)
-def test_draws_follow_the_law(shape, scale):
-    n, values = 1_000_000, np.arange(12)
-    draws = NegativeBinomial(shape, scale).sample(n, SystemNoise())
-    probabilities = np.array([float(probability(shape, scale, int(k))) for k in values])
-    assert worst_p_value(draws, values, probabilities) > FALSE_FAILURE
-    for wrong in (NegativeBinomial(shape / 2, scale), NegativeBinomial(shape, scale / 2)):
-        assert worst_p_value(draws, values, wrong.pmf(values)) < FALSE_FAILURE
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(10**7)])
@@ -83,14 +60,6 @@ def test_log_series_bits_next_to_a_threshold_are_read_until_they_certify_the_out
                 for y in (mpmath.mpf(second._prefix + i) / mpmath.mpf(2) ** second._bits for i in (0, 1))
             ]
             assert set(corners) == {int(drawn)}
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(1000)])
-def test_sending_every_draw_to_the_exact_comparison_changes_no_outcome(scale, monkeypatch):
-    fast = _log_series(scale, 300, SeededNoise(1))
-    monkeypatch.setattr("recordwise.privacy.noise.staircase.SMALL_WORD", 1 << 64)
-    slow = _log_series(scale, 300, SeededNoise(1))
-    np.testing.assert_array_equal(fast, slow)
 
 
 def test_the_floats_keep_what_the_staircase_asks_of_them(monkeypatch):
@@ -142,30 +111,6 @@ def test_a_poisson_mean_out_of_range_is_refused():
         poisson(Fraction(65), 1, SystemNoise())
 
 
-@pytest.mark.parametrize(("shape", "scale"), LAWS)
-def test_the_law_describes_itself_correctly(shape, scale):
-    law = NegativeBinomial(shape, scale)
-    a = mpmath.exp(-1 / mp(scale))
-    assert law.mean == pytest.approx(float(mp(shape) * a / (1 - a)), rel=1e-12)
-    assert law.std == pytest.approx(float(mpmath.sqrt(mp(shape) * a) / (1 - a)), rel=1e-12)
-    values = np.array([0, 1, 5, 30])
-    for k, p in zip(values, law.pmf(values), strict=True):
-        assert p == pytest.approx(float(probability(shape, scale, int(k))), rel=1e-9)
-    assert law.pmf(-1) == 0
-    np.testing.assert_allclose(np.diff(law.log_likelihood(values)), np.diff(np.log(law.pmf(values))), rtol=1e-9)
-
-
-@pytest.mark.parametrize(("shape", "scale"), LAWS)
-def test_the_tail_bound_covers(shape, scale):
-    law = NegativeBinomial(shape, scale)
-    for distance in (-1.0, 0.0, 0.5, 1.0, 10.0, 100.0):
-        start = max(0, int(np.ceil(distance)))
-        with mpmath.workprec(100):
-            truth = 1 - mpmath.fsum(probability(shape, scale, k) for k in range(start))
-        assert truth <= law.two_sided_tail(distance) <= 1
-    assert law.two_sided_tail(50 * float((1 + shape) * scale)) < 1e-3
-
-
 def test_huge_scales_have_the_right_mean():
     law, n = NegativeBinomial(Fraction(1, 2), Fraction(10**7)), 200_000
     draws = law.sample(n, SystemNoise())
@@ -173,21 +118,6 @@ def test_huge_scales_have_the_right_mean():
     assert abs(draws.std() / law.std - 1) < 0.05
 
 
-def test_draws_come_as_int64_in_the_shape_asked_for():
-    for size in ((2, 3), (0,), (4, 0)):
-        draws = NegativeBinomial(Fraction(3, 2), Fraction(3)).sample(size, SystemNoise())
-        assert draws.shape == size
-        assert draws.dtype == np.int64
-
-
 def test_tiny_scales_hardly_ever_add_anything():
     assert (NegativeBinomial(Fraction(1, 2), Fraction(1, 1000)).sample(10_000, SystemNoise()) == 0).all()
     assert (_log_series(Fraction(1, 1000), 100, SystemNoise()) == 1).all()
-
-
-@pytest.mark.parametrize(
-    ("shape", "scale"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0), (1, 2**41), (1, float("nan"))]
-)
-def test_parameters_out_of_range_are_refused(shape, scale):
-    with pytest.raises(InvalidInput):
-        NegativeBinomial(shape, scale)
