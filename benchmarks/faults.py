@@ -3,7 +3,7 @@
 python -m benchmarks.faults [--counts FILE] [--share 1] [what else pytest is told, such as -k fuzz]
 
 With --counts, parts that ran before are kept in FILE, and the result is of all of them together. --share is how much
-of a minute's worth each parser gets, and of the racing charges.
+of a minute's worth each parser gets, of the racing charges, and of the runs that are killed, cut off or raced.
 """
 
 from __future__ import annotations

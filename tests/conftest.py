@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("recordwise")
 def pytest_addoption(parser: pytest.Parser) -> None:
     told = "append to this file how much was tried, and how much of it went wrong"
     parser.addoption("--counts", type=lambda path: Path(path).absolute(), help=told)
-    parser.addoption("--share", type=float, default=1.0, help="of what the slow tests of parsers and races try")
+    parser.addoption("--share", type=float, default=1.0, help="of what the slow tests of parsers, races and runs try")
 
 
 @pytest.fixture

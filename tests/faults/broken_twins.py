@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from recordwise import account, checkpoint, durable, stored
-from recordwise.federation import journal, silo
+from recordwise.federation import journal
+
+
+def everywhere(name: str, twin: Callable[..., Any]) -> None:
+    """Put a twin of a function of `durable` into every module that took the healthy one from there."""
+    healthy = getattr(durable, name)
+    for path, module in list(sys.modules.items()):
+        if path.startswith("recordwise") and getattr(module, name, None) is healthy:
+            setattr(module, name, twin)
 
 
 def unsynced_files() -> None:
@@ -26,7 +35,7 @@ def unsynced_files() -> None:
 
 def unsynced_names() -> None:
     """A rename is left to the system."""
-    durable.sync_folder = lambda folder: None
+    everywhere("sync_folder", lambda folder: None)
 
 
 def unsynced_folders() -> None:
@@ -35,11 +44,7 @@ def unsynced_folders() -> None:
     def make(folder: str | Path, *, mode: int = 0o777) -> None:
         Path(folder).mkdir(mode=mode, parents=True, exist_ok=True)
 
-    for module in (durable, checkpoint, journal, silo):
-        module.make_folder = make  # type: ignore[attr-defined]
-    from recordwise import locks
-
-    locks.make_folder = make
+    everywhere("make_folder", make)
 
 
 def commits_first() -> None:
@@ -91,13 +96,13 @@ def writes_in_place() -> None:
     """A file is filled under its own name."""
 
     def write(path: str | Path, content: bytes, *, mode: int = 0o666) -> None:
-        Path(path).write_bytes(content)
-        with Path(path).open("rb") as file:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(content)
+            file.flush()
             os.fsync(file.fileno())
         durable.sync_folder(Path(path).parent)
 
-    for module in (durable, checkpoint, journal, silo):
-        module.write_whole = write  # type: ignore[attr-defined]
+    everywhere("write_whole", write)
 
 
 def answers_first() -> None:

@@ -190,8 +190,9 @@ def injuries(victims: Victims, scenario: str, fault: int, *, every: int = 1, twi
 
     Args:
       fault: As `disk.c` takes it: killed, or an error that the change ends with.
+      twin: What is broken; the first fault is then enough.
     """
-    _, _, whole = victims.record(scenario)
+    _, _, whole = victims.record(scenario, twin)
     count = Count(f"{_called(fault)} of {scenario} {twin}".strip(), KILLS if fault in (KILL, KILL_HALFWAY) else DISKS)
     for at in range(1, whole.changes + 1, every):
         root, log = victims.root(), victims.folder / "log"
@@ -202,6 +203,8 @@ def injuries(victims: Victims, scenario: str, fault: int, *, every: int = 1, twi
         marks = tuple(words[0].decode() for kind, words, _ in changes_in(log.read_bytes()) if kind == "mark")
         count.judge(victims.run(scenario, root, twin=twin), marks, root, f"at change {at} ({first.end})")
         shutil.rmtree(root)
+        if twin and count.faults:
+            break
     return count
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import json
-import os
 import zipfile
 from pathlib import Path
 
@@ -19,58 +18,20 @@ import recordwise
 from recordwise.errors import InvalidInput
 from recordwise.formats import (
     Archive,
-    Layout,
     array_file,
     array_from,
     content_of,
     csv_file,
     documents,
     files,
-    json_file,
     json_from,
     lines_of,
-    opened,
-    parquet_file,
     picture_file,
-    picture_size,
     pictures,
-    text_lines,
-    text_of,
     toml_file,
 )
-from recordwise.formats.weights import safetensors_file
 
 ROOT = Path(recordwise.__file__).parent
-READERS = {
-    "array_file": array_file,
-    "Archive": Archive,
-    "content_of": content_of,
-    "csv_file": csv_file,
-    "json_file": json_file,
-    "lines_of": lines_of,
-    "opened": opened,
-    "parquet_file": lambda path: parquet_file(path).__enter__(),
-    "picture_file": picture_file,
-    "safetensors_file": safetensors_file,
-    "picture_size": picture_size,
-    "text_lines": lambda path: text_lines(path, Layout()),
-    "text_of": text_of,
-    "toml_file": toml_file,
-}
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_a_reader_takes_regular_files_and_waits_for_nothing(reader: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "loop").symlink_to("loop")
-    for place in ("pipe", ".", "loop", "missing", "a\x00b", "x" * 5000, "missing/inside"):
-        with pytest.raises(InvalidInput) as caught, at_most(10):
-            READERS[reader](tmp_path / place)  # type: ignore[operator]
-        assert "\n" not in str(caught.value)
-    with pytest.raises(InvalidInput, match="must be a regular file, it is a device"), at_most(10):
-        READERS[reader](Path("/dev/zero"))  # type: ignore[operator]
-    with pytest.raises(InvalidInput, match="must be a regular file, it is a pipe"):
-        READERS[reader](tmp_path / "pipe")  # type: ignore[operator]
 
 
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:

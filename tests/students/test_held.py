@@ -10,9 +10,7 @@ import pytest
 from recordwise import PrivateDistiller, load, save
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SeededNoise
-from recordwise.students import Held, student_from
 from recordwise.students.held_network import CountsNetwork
-from recordwise.students.spec import StudentSettings
 
 SMALL = {"name": "held", "epochs": 10, "imitate_epochs": 4, "width": 4, "mirror": False, "batch": 56}
 
@@ -62,19 +60,6 @@ def test_a_killed_run_finds_its_checkpoints_and_a_student_can_be_kept(tmp_path: 
     save(model, tmp_path / "given")
     kept = load(tmp_path / "given")
     np.testing.assert_allclose(kept.predict_proba(test), model.predict_proba(test), atol=1e-6)
-
-
-def test_settings_are_read_as_a_job_file_writes_them():
-    assert StudentSettings.given("held").input == "samples"
-    assert StudentSettings.given(SMALL).input == "samples"
-    assert StudentSettings.given(SMALL | {"input": "vectors"}).input == "vectors"
-    assert StudentSettings.given("counts").input == "vectors"
-    student = student_from(SMALL, seed=7)
-    assert isinstance(student, Held)
-    assert (student.width, student.seed) == (4, 7)
-    assert student_from(Held(width=5), seed=7).width == 5
-    with pytest.raises(InvalidInput, match="no setting 'wide'"):
-        student_from({"name": "held", "wide": 3}, seed=0)
 
 
 def test_what_is_no_image_is_refused_before_anything_is_paid():

@@ -7,15 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from recordwise.errors import InvalidInput
-from recordwise.students import Linear, Mlp, TorchStudent, student_from
-
-
-def test_students_are_built_by_name() -> None:
-    assert isinstance(student_from("linear", seed=0), Linear)
-    assert student_from("mlp", seed=4).seed == 4
-    built = student_from({"name": "mlp", "hidden": [8, 8], "seed": 2}, seed=4)
-    assert isinstance(built, Mlp)
-    assert (built.hidden, built.seed) == ([8, 8], 2)
+from recordwise.students import TorchStudent, student_from
 
 
 def test_classifiers_are_copied_and_seeded_modules_wrapped() -> None:
