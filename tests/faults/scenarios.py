@@ -78,7 +78,7 @@ def job(root: Path, mark: Mark, **settings: Any) -> Outcome:
     released = {str(number): about(each) for number, each in enumerate(one.rounds_, start=1)}
     return {
         "released": released,
-        "charged": charges(root),
+        "charged": [key for _, key in charges(root)],
         "expected": [f"{run}/round-{n + 1}" for n in range(ROUNDS)],
         "asked": votes,
         "queries": {str(n): digest(each.queries.vectors) for n, each in enumerate(one.rounds_, start=1)},
@@ -159,8 +159,10 @@ def federation(root: Path, mark: Mark, trust: Trust = Trust.DISTRIBUTED) -> Outc
     fitted = world.fit_with(exchange, world.federation())
     run = json.loads((root / "world" / "run" / "run.json").read_text())["run"]
     released = {"1": about(fitted.rounds_[0]), **exchange.left}
-    keys = [f"{run}/round-1", *(entry for entry in [f"{run}/round-1"] for _ in world.names)]
-    return {"released": released, "charged": charges(root), "expected": keys}
+    # A silo whose disk fails is left out of the sum: it pays if its answer left, and at most once.
+    due = {f"{name}-{stage}": f"{name} {run}/round-1" for name in world.names for stage in ("mask", "vote")}
+    charged = [f"{payer} {key}" for payer, key in charges(root)]
+    return {"released": released, "charged": charged, "expected": [f"world {run}/round-1"], "due": due}
 
 
 def central(root: Path, mark: Mark) -> Outcome:
@@ -171,12 +173,14 @@ def shuffled(root: Path, mark: Mark) -> Outcome:
     return federation(root, mark, Trust.SHUFFLE)
 
 
-def charges(root: Path) -> list[str]:
-    """The key of every charge in every ledger below a folder."""
+def charges(root: Path) -> list[tuple[str, str]]:
+    """Every charge in every ledger below a folder: the name of the folder that the ledger lies in, and the key."""
     found = []
     for place in sorted(root.rglob("ledger.sqlite")):
         ledger = Ledger.open(place, read_only=True)
-        found += [entry.key for budget in ledger.budgets() for entry in ledger.history(budget.name)]
+        found += [
+            (place.parent.name, entry.key) for budget in ledger.budgets() for entry in ledger.history(budget.name)
+        ]
     return found
 
 

@@ -125,10 +125,13 @@ class Count:
         elif not again.done:
             self.add("not taken up", f"{told}: {again.end}")
         else:
-            charged, expected = Counter(found["charged"]), Counter(found["expected"])
-            if charged - expected and set(charged) <= set(expected):
+            due = found.get("due", {})  # what an answer costs, by who gave it at which stage
+            left = [*found["released"], *(mark.split(" ")[1] for mark in marks if mark.startswith("released"))]
+            answered = {due[one] for key in left if (one := key.rpartition("-")[0]) in due}
+            charged, expected = Counter(found["charged"]), Counter([*found["expected"], *answered])
+            if charged - (allowed := expected | Counter(set(due.values()))) and set(charged) <= set(allowed):
                 self.add("charged twice", f"{told}: {charged} instead of {expected}")
-            elif charged != expected:
+            elif charged - allowed or expected - charged:
                 self.add("charge orphaned", f"{told}: {charged} instead of {expected}")
             for mark in marks:
                 kind, key, digest = mark.split(" ")
