@@ -226,7 +226,10 @@ def check_labels(labels: Any, num_classes: int, labels_per_record: int) -> None:
 
 
 def check_names(labels: Any, names: NDArray[Any]) -> None:
-    """Refuse classes that are text where an array of labels holds numbers: what is learnt would answer with text."""
+    """Refuse classes that are text where an array of labels holds numbers: what is learnt would answer with text.
+
+    Of a pandas column no type is asked: pandas takes it from the cells, so that one record's label would decide.
+    """
     dtype = getattr(labels, "dtype", None)
     if names.dtype.kind in "US" and isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         raise InvalidInput(

@@ -154,7 +154,7 @@ class RunSettings:
         classes, most = self.public_classes(held), self.records.labels_per_record
         check_labels(held, len(classes), most)
         if most == 1:
-            check_names(y, classes)
+            check_names(held, classes)
         labels, unlabelled = read_labels(held, classes, most)
         records = Records(X, labels, unlabelled, pool=pool, overlap=self.records.overlap)
         design = self.design(pool, schema, classes, num_records=len(records))

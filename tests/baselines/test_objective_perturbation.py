@@ -12,7 +12,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from recordwise.baselines import ObjectivePerturbation
 from recordwise.baselines.estimator import Private, softmax
 from recordwise.baselines.gaussian_sums import gaussian_delta
-from recordwise.baselines.objective_perturbation import bend, least_tilt, minimum, slack, tilt_delta
+from recordwise.baselines.objective_perturbation import bend, farthest, least_tilt, minimum, slack, tilt_delta
 from recordwise.errors import InvalidInput, OutOfRegime
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import SeededNoise
@@ -168,3 +168,13 @@ def test_mistakes_and_too_many_records_are_refused() -> None:
     with pytest.raises(OutOfRegime, match="not exact enough"):
         model.check(10**9, 400, 10)
     assert slack(10**6, 400, 10, 1.0) < slack(10**7, 400, 10, 1.0)
+
+
+def test_the_minimum_is_no_longer_than_what_sums_were_checked_for() -> None:
+    """Records of two classes that lie apart pull hardest; the noise is seeded."""
+    x = np.tile([[1.0], [-1.0]], (500, 1))
+    tilt = seeded(0, "tilt").normal(size=(1, 2))
+    found = minimum(x, np.tile([0, 1], 500), tilt, ridge=0.01, near=1e-6)
+    far = farthest(1000, 2, 2, ridge=0.01, sigma=1.0)
+    assert 5 < np.linalg.norm(found) < far
+    assert farthest(10**6, 1010, 10, ridge=11.4, sigma=3.8) > 600

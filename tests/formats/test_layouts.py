@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 import zipfile
 from datetime import datetime
@@ -133,10 +134,16 @@ def test_a_dataset_on_disk_is_its_own_files_and_no_others(tmp_path: Path) -> Non
 
 
 CELL = '<c r="A3" t="n"><v>2</v></c>'
+SPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+STRINGS = "xl/sharedStrings.xml"
+SPREADSHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+SHARED = f'<Override PartName="/{STRINGS}" ContentType="{SPREADSHEET}.sharedStrings+xml"/>'
+FONT = f'<sst xmlns="{SPACE}"><si><r><rPr><family val="99"/></rPr><t>tw</t></r><r><t>o</t></r></si></sst>'
 BAD_CELLS = {
     "no number": ('<c r="A3" t="n"><v>nan</v></c>', None),
     "a number of 5,000 digits": (f'<c r="A3" t="n"><v>{"1" * 5000}</v></c>', None),
     "no string of the book": ('<c r="A3" t="s"><v>9999</v></c>', None),
+    "a string in a font that is none": ('<c r="A3" t="s"><v>0</v></c>', "two"),
     "no date": ('<c r="A3" t="d"><v>soon</v></c>', None),
     "no place": ('<c r="3A" t="n"><v>2</v></c>', None),
     "its row says to be the last": (CELL, 2),
@@ -147,18 +154,25 @@ BAD_CELLS = {
 def test_a_cell_that_a_workbook_spells_wrongly_is_missing_and_every_other_row_stays(name: str, tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    for row in (["a", "y"], [1, "n"], [2, "j"], [3, "n"]):
+    for row in (["a", "y"], [1, True], [2, False], [3, True]):
         book.active.append(row)
     book.save(tmp_path / "d.xlsx")
     cell, read_as = BAD_CELLS[name]
+    heads = [f'<c r="{place}1" t="inlineStr"><is><t>{head}</t></is></c>' for place, head in (("A", "a"), ("B", "y"))]
     with zipfile.ZipFile(tmp_path / "d.xlsx") as plain, zipfile.ZipFile(tmp_path / "e.xlsx", "w") as altered:
         for part in plain.namelist():
-            text = plain.read(part)
+            text = plain.read(part).decode()
+            if part == "[Content_Types].xml" and "sharedStrings" not in text:
+                text = text.replace("</Types>", f"{SHARED}</Types>")
+            if part == STRINGS:
+                continue
             if part.endswith("sheet1.xml"):
-                assert CELL.encode() in text
-                text = text.replace(CELL.encode(), cell.encode())
-                text = text.replace(b'<row r="3"', b'<row r="1048576"') if read_as else text
+                assert CELL in text
+                text = re.sub(r'(<row r="1"[^>]*>).*?</row>', rf"\1{''.join(heads)}</row>", text)
+                text = text.replace(CELL, cell)
+                text = text.replace('<row r="3"', '<row r="1048576"') if cell == CELL else text
             altered.writestr(part, text)
+        altered.writestr(STRINGS, FONT)
     loaded = read(tmp_path / "e.xlsx", labels="y")
     assert loaded.samples == [[1], [read_as], [3]]
-    assert loaded.labels is not None and loaded.labels.tolist() == ["n", "j", "n"]
+    assert loaded.labels is not None and loaded.labels.tolist() == [True, False, True]

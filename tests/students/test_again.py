@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,18 @@ def test_a_clear_round_is_worth_much_after_a_loud_one_and_little_after_a_clear_o
     assert abs(expected_gain(POOL, truth, [clear, loud], **settings)) < 5 * WORTH
     flat = np.full((300, 3), 1 / 3)  # where classes do not lie apart, there is nothing to learn
     assert abs(expected_gain(POOL, flat, [clear, clear], **settings)) < WORTH
+
+
+def test_a_rehearsal_takes_the_pool_s_room_however_many_records_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recordwise.students.again.REHEARSALS", 1)
+    truth = 0.9 * np.eye(3)[TRUE] + 0.1 / 3
+    tracemalloc.start()
+    try:
+        gain = expected_gain(POOL, truth, [plan(Fraction(5), 0), plan(Fraction(5), 1)], num_records=10**6, seed=0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(gain) and most < 16e6  # labels of a million records alone would take 24 MB
 
 
 def fitted(epsilon: float, noise: Any = None, **settings: Any) -> PrivateDistiller:

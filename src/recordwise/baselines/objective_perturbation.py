@@ -85,7 +85,8 @@ class ObjectivePerturbation(Rival):
         )
         self.ridge_ = self.penalty * self.noise_multiplier_
         self._near = NEAR * min(1.0, epsilon) * self.noise_multiplier_
-        if not slack(num_records, dim + 1, num_classes, 100.0) < self._near / 4:
+        far = farthest(num_records, cells, num_classes, ridge=self.ridge_, sigma=self.noise_multiplier_)
+        if not slack(num_records, dim + 1, num_classes, far) < self._near * 3 / 4:  # the rest is the gradient's own
             raise OutOfRegime(f"sums over {num_records:,} records are not exact enough at epsilon {epsilon:g}")
         grids = math.sqrt(cells) / (2 * UNIT**2)  # the tilt's, which moves the gradient; the answer's is finer
         self._reach = (self._near + grids) / self.ridge_ + grids / FINER
@@ -154,6 +155,15 @@ def least_tilt(epsilon: float, delta: float, *, penalty: float, num_classes: int
         middle = (low + high) / 2
         low, high = (low, middle) if affordable(middle) else (middle, high)
     return high
+
+
+def farthest(num_records: int, cells: int, num_classes: int, *, ridge: float, sigma: float) -> float:
+    """How long the minimum may be: there the objective is no larger than at zero, where it is n log C.
+
+    The noise is taken to be longer than its mean by ten deviations at most, which it exceeds once in 10^21 runs.
+    """
+    pull = sigma * (math.sqrt(cells) + 10) / ridge
+    return 2 * pull + math.sqrt(2 * num_records * math.log(num_classes) / ridge)
 
 
 def slack(num_records: int, dim: int, num_classes: int, size: float) -> float:

@@ -75,7 +75,7 @@ class Exploration:
             "total": len(grid.order()),
             "attainable": list(asdict(Expected.of(outlook.attainable)).values()),
             "commonest": round(float(outlook.known.shares.max()), 4),
-            "knowing": basis(outlook),
+            "basis": basis(outlook),
             "map": asdict(self.map),
             "ledger": ledger_shown(self.job.account, travels=travels),
         }

@@ -69,7 +69,7 @@ class Grid:
 
     @classmethod
     def of(cls, outlook: Outlook, terms: Terms, *, num_queries: int | None, votes_per_record: int) -> Grid:
-        """The stops around a job's own settings, which are among them; so many queries as a simulation has samples for.
+        """The stops around a job's own settings, which are among them; as many queries as a simulation has samples for.
 
         Args:
           num_queries: The job's own; None where the job leaves it open.

@@ -12,7 +12,8 @@ from recordwise.formats.documents import json_file, json_from, toml_file, toml_f
 from recordwise.formats.files import content_of, ending, lines_of, opened, text_of, understood, unpacked
 from recordwise.formats.layouts import Layout, guessed, text_lines
 from recordwise.formats.pictures import picture_file, picture_from, picture_size
-from recordwise.formats.tables import arrow_folder, csv_file, excel_file, features_of, is_dataset, parquet_file
+from recordwise.formats.tables import arrow_folder, csv_file, features_of, is_dataset, parquet_file
+from recordwise.formats.workbooks import excel_file
 
 __all__ = [
     "Archive",

@@ -1,4 +1,4 @@
-"""CSV, workbooks, Parquet and Arrow as containers: where rows end, which columns there are.
+"""CSV, Parquet and Arrow as containers: where rows end, which columns there are.
 
 What a cell means is not decided here.
 """
@@ -6,21 +6,18 @@ What a cell means is not decided here.
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import os
 import sys
-import warnings
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from recordwise.errors import InvalidInput, MissingExtra, shown
 from recordwise.formats.documents import json_file, json_from
-from recordwise.formats.files import MOST_CONTENT, MOST_RATIO, MOST_UNPACKED, content_of, opened, understood, unpacked
+from recordwise.formats.files import MOST_CONTENT, content_of, opened, understood, unpacked
 from recordwise.formats.layouts import Layout
 
 PLAIN = Layout()
@@ -28,7 +25,6 @@ END = 'end"of"file'  # reads otherwise where a quote is still open
 MOST_COLUMNS = 100_000
 # A run of equal cells takes no space in a file. Beyond this many cells a file must be large to hold many.
 MOST_CELLS, MOST_CELLS_PER_BYTE = 1 << 28, 100
-SHEET_DATA = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}sheetData"
 MOST_HEADER = 1 << 28  # bytes of a Parquet file's own description
 
 
@@ -51,7 +47,7 @@ def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[s
         lines = csv.reader(chain(text, [END]), delimiter=layout.between(path), skipinitialspace=True)
         header = [name.strip() for name in next(lines, [])]
         rows = [line for line in lines if line]
-    _check_header(path.name, header)
+    check_header(path.name, header)
     if header == [END] or not rows or rows.pop() != [END]:
         raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
     if any("\ud800" <= letter <= "\udfff" for name in header for letter in name):
@@ -59,7 +55,8 @@ def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[s
     return header, rows
 
 
-def _check_header(name: str, header: list[str]) -> None:
+def check_header(name: str, header: list[str]) -> None:
+    """Refuse a table whose columns have no names, or the same one twice."""
     if not header or header == [END] or len(set(header)) != len(header):
         raise InvalidInput(f"{name} must have a header of different names, header is {shown(header)}")
     if len(header) > MOST_COLUMNS:
@@ -74,80 +71,6 @@ def _cells_of_any_length() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
-
-
-def excel_file(path: Path, sheet: str | None = None) -> tuple[list[str], list[list[Any] | None]]:
-    """The header of a sheet, and its rows of cells, each of its own type; None for a row with cells beyond the header.
-
-    Cells that are not there are None, and a row without any is none. Formulas are what they last gave.
-    """
-    try:
-        library = importlib.import_module("openpyxl")
-    except ImportError as fault:
-        raise MissingExtra("a workbook needs openpyxl: pip install 'recordwise[excel]'") from fault
-    with opened(path) as file, understood(str(path)), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a cell, which may be a record's
-        with zipfile.ZipFile(file) as parts:
-            size, most = sum(part.file_size for part in parts.infolist()), _most_unpacked(file)
-        if size > most:
-            raise InvalidInput(f"{path.name} must unpack to at most {most:,} bytes, it has {size:,}")
-        book = library.load_workbook(file, read_only=True, data_only=True, keep_links=False)
-        try:
-            if sheet is not None and sheet not in book.sheetnames:
-                raise InvalidInput(f"{path.name} has no sheet {sheet!r}, its sheets are {', '.join(book.sheetnames)}")
-            page = book[book.sheetnames[0] if sheet is None else sheet]
-            held = [row for row in _sheet_rows(page) if row]
-        finally:
-            book.close()
-    first = held[0] if held else {}
-    names = [first.get(place) for place in range(1, max(first, default=0) + 1)]
-    header = ["" if name is None else str(name).strip() for name in names]
-    while header and not header[-1]:
-        header.pop()
-    _check_header(path.name, header)
-    width = len(header)
-    return header, [None if max(row) > width else [row.get(place) for place in range(1, width + 1)] for row in held[1:]]
-
-
-def _sheet_rows(page: Any) -> Iterator[dict[int, Any]]:
-    """Each row's cells by the number of their column, in the order of the file; a cell that cannot be read is missing.
-
-    openpyxl's own loop refuses a sheet for one such cell, and a row that says a wrong number takes others with it. Of a
-    sheet only its rows are read, and what a row says of its place or its looks is not.
-    """
-    reader = importlib.import_module("openpyxl.worksheet._reader")
-    book = page.parent
-    with page._get_source() as source:
-        parser = reader.WorkSheetParser(
-            source,
-            page._shared_strings,
-            data_only=True,
-            epoch=book.epoch,
-            date_formats=book._date_formats,
-            timedelta_formats=book._timedelta_formats,
-        )
-        for _, element in reader.iterparse(source):
-            if element.tag == SHEET_DATA:
-                return
-            if element.tag == reader.ROW_TAG:
-                yield dict(_row_cells(parser, element))
-                element.clear()
-
-
-def _row_cells(parser: Any, row: Any) -> Iterator[tuple[int, Any]]:
-    parser.col_counter = 0
-    for element in row:
-        try:
-            cell = parser.parse_cell(element)
-        except Exception:  # whatever is wrong with it, this one cell is not readable
-            yield parser.col_counter, None
-            continue
-        if cell["value"] is not None:
-            yield cell["column"], cell["value"]
-
-
-def _most_unpacked(file: BinaryIO) -> int:
-    return max(MOST_UNPACKED, MOST_RATIO * os.fstat(file.fileno()).st_size)
 
 
 @contextmanager

@@ -19,9 +19,9 @@ ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
 SHARED, OWN, NONE = "shared", "own", "none"  # whose account a run was paid from
 OTHERS = "Other releases about the same records are not in it."
 SCOPES = {
-    SHARED: f"The account is the ledger that the owner named: what was charged to it. {OTHERS}",
-    OWN: f"The account is this run's own, for no ledger was named. {OTHERS}",
-    NONE: f"The account is this run's own, and it is not kept, for no ledger was named. {OTHERS}",
+    SHARED: f"The account is the ledger that the owner named, with all that was charged to it. {OTHERS}",
+    OWN: f"The account is this run's own, since no ledger was named. {OTHERS}",
+    NONE: f"The account is this run's own, and it is not kept, since no ledger was named. {OTHERS}",
 }
 
 

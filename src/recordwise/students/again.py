@@ -50,11 +50,11 @@ def expected_gain(
     gains = []
     for number in range(REHEARSALS):
         rng = seeded(seed, "again", str(number))
-        who = rng.integers(0, len(pool), num_records)
-        labels = (truth[who].cumsum(axis=1) < rng.random((num_records, 1))).sum(axis=1)
-        labels = np.minimum(labels, truth.shape[1] - 1)
+        # How many lie at each sample, with each label: they take the pool's room, however many records there are.
+        where = rng.multinomial(num_records, np.full(len(pool), 1 / len(pool)))
+        made_up = rng.multinomial(where, truth / truth.sum(axis=1, keepdims=True))
         noise = SeededNoise(seed + number)
-        asked = [_released(pool, one, who, labels, noise) for one in rounds]
+        asked = [_released(pool, one, made_up, noise) for one in rounds]
         fewer, more = (
             learn_from_counts(pool, some, seed=seed).student.predict_proba(pool) for some in (asked[:-1], asked)
         )
@@ -62,8 +62,12 @@ def expected_gain(
     return float(np.mean(gains))
 
 
-def _released(pool: Singles, one: PossibleRound, who: Ints, labels: Ints, noise: SeededNoise) -> Asked:
-    """What the made-up records' votes would have been released as."""
+def _released(pool: Singles, one: PossibleRound, made_up: Ints, noise: SeededNoise) -> Asked:
+    """What the made-up records' votes would have been released as.
+
+    Args:
+      made_up: (m, C) how many of them lie at each pool sample, with each label.
+    """
     queries, ballot = one.queries, one.protocol.ballot
     picks = nearest_queries(
         pool,
@@ -72,8 +76,10 @@ def _released(pool: Singles, one: PossibleRound, who: Ints, labels: Ints, noise:
         metric=queries.metric,
         max_distance=queries.max_distance,
         prices=queries.prices,
-    )[who]
+    )
     counts = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
-    np.add.at(counts, (picks[picks != NOBODY], np.repeat(labels, (picks != NOBODY).sum(axis=1))), 1)
-    released = one.protocol.informed(queries.sizes).release_of(counts, len(who), noise)
-    return Asked(release=released, owner=queries.owner, graph=one.graph, num_records=len(who))
+    for pick in picks.T:
+        np.add.at(counts, pick[pick != NOBODY], made_up[pick != NOBODY])
+    num_records = int(made_up.sum())
+    released = one.protocol.informed(queries.sizes).release_of(counts, num_records, noise)
+    return Asked(release=released, owner=queries.owner, graph=one.graph, num_records=num_records)

@@ -160,7 +160,7 @@ class Training:
         return value
 
     def finish(self, epochs: int) -> None:
-        """Train up to so many epochs in all, going on from the run's checkpoint if there is one."""
+        """Train up to this many epochs in all, going on from the run's checkpoint if there is one."""
         kept = self.run.checkpoint
         if kept is not None:
             self.resume(kept)
@@ -223,7 +223,7 @@ def check_images(images: object) -> None:
 
 
 def check_rows(images: Tensor, *, dims: int, **given: object) -> None:
-    """Require tensors of so many dimensions, with one row for each image."""
+    """Require tensors of this many dimensions, with one row for each image."""
     for name, value in given.items():
         if not (isinstance(value, Tensor) and value.ndim == dims and len(value) == len(images) and value.numel()):
             raise InvalidInput(

@@ -42,10 +42,10 @@ function choose(t, q, e) {
 function show() {
   const [t, q, e] = at;
   const epsilon = data.epsilons[e], queries = data.queries[q], trust = data.trusts[t], one = cellAt(t, q, e);
-  const sure = 100 / (1 + Math.exp(-epsilon));
+  const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10;  // as reports round it
   write("epsilon-value", String(epsilon));
   byId("epsilon").setAttribute("aria-valuetext", `epsilon ${epsilon}`);
-  write("epsilon-note", `Who was 50 % sure of a record can be ${sure > 99.9 ? "over 99.9" : Math.ceil(sure)} % sure afterwards, at most. ${budgetNote(epsilon)}`);
+  write("epsilon-note", `Who was 50 % sure of a record can be ${sure > 99.9 ? "over 99.9" : sure.toFixed(1)} % sure afterwards, at most. ${budgetNote(epsilon)}`);
   write("queries-value", many(queries));
   byId("queries").setAttribute("aria-valuetext", count(queries, "queries"));
   write("queries-note", `Clusters of the pool that the records vote on, about ${count(Math.round(data.pool / queries), "samples")} each.`);
@@ -414,7 +414,7 @@ write("name", data.name);
 write("about", `${count(data.pool, "samples")} in the public pool, ${count(data.classes, "classes")}, ${count(data.records, "records")} that will vote, ${data.votes_per_record === 1 ? "once" : `for ${data.votes_per_record} queries`} each. Nothing private was read.`);
 write("map-note", `Near on the map is near for the encoder; distances between groups mean nothing. Colours are queries${map.kind === "images" ? ", pictures the sample in the middle of one" : ""}. Point at a sample, or use the arrow keys.${map.left_out ? ` ${count(map.left_out, "samples")} are left out.` : ""}`);
 canvas.setAttribute("aria-label", `map of ${count(map.points.length, "samples")} of the pool`);
-write("foot", `Predicted from ${data.knowing}. The planner's own simulations of this job on its pool. This page loads nothing from anywhere.`);
+write("foot", `Predicted from ${data.basis}. The planner's own simulations of this job on its pool. This page loads nothing from anywhere.`);
 data.trusts.forEach((trust, t) => {
   const input = element("input", { type: "radio", name: "trust", value: t, id: `trust-${trust.name}` });
   input.disabled = Boolean(trust.refused);
