@@ -96,7 +96,7 @@ def test_what_a_packed_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: p
 
 
 def test_a_workbook_needs_an_extra_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "openpyxl.reader.excel", None)
     (tmp_path / "d.xlsx").touch()
     with pytest.raises(MissingExtra, match=r"a workbook needs openpyxl: pip install 'recordwise\[excel\]'"):
         read(tmp_path / "d.xlsx")
