@@ -27,7 +27,7 @@ from recordwise.encoders import Manner, encode
 from recordwise.errors import InvalidInput, first_line, shown, whole
 from recordwise.hashing import fingerprint
 from recordwise.nearest.poll import Poll
-from recordwise.nearest.search import NUMPY, nearest_queries
+from recordwise.nearest.search import NUMPY
 from recordwise.queries import Queries
 from recordwise.settings import Settings
 from recordwise.votes import NOBODY, Ballot, Votes
@@ -351,15 +351,7 @@ def cast(
             copied += int(same.sum())
             if records.overlap == COPIES_ABSTAIN:
                 reason[same] = Why.COPY
-        near = nearest_queries(
-            vectors,
-            queries.vectors,
-            ballot.votes_per_record,
-            metric=queries.metric,
-            max_distance=queries.max_distance,
-            prices=queries.prices,
-            backend=NUMPY,
-        )
+        near = queries.nearest(vectors, ballot.votes_per_record, NUMPY)
         picks[some] = near
         why[some] = reason
         advance(len(near))

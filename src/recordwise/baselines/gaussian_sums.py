@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from recordwise.baselines.least_noise import least_noise
 from recordwise.errors import InvalidInput, OutOfRegime
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import DiscreteGaussian, Noise
@@ -89,15 +90,7 @@ def _least(epsilon: float, delta: float, neighbours: Neighbours, rate: float, st
     def affordable(multiplier: float) -> bool:
         return sampled_gaussian(multiplier, rate=rate, steps=steps, delta=delta, neighbours=neighbours) <= epsilon
 
-    low, high = 0.0, 1.0
-    while not affordable(high):
-        low, high = high, 2 * high
-        if high > 2**30:
-            raise OutOfRegime(f"no amount of noise reaches epsilon {epsilon:g} at delta {delta:g}")
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if affordable(middle) else (middle, high)
-    return high
+    return least_noise(affordable, epsilon=epsilon, delta=delta)
 
 
 def sampled_gaussian(

@@ -33,6 +33,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
 from recordwise.baselines.gaussian_sums import UNIT, gaussian_delta, left_of, noise_for, noised, shorten
+from recordwise.baselines.least_noise import least_noise
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.errors import OutOfRegime, positive
 from recordwise.privacy.guarantee import Neighbours
@@ -146,15 +147,7 @@ def least_tilt(epsilon: float, delta: float, *, penalty: float, num_classes: int
         settings: dict[str, Any] = {"num_classes": num_classes, "neighbours": neighbours}
         return tilt_delta(epsilon, sigma=sigma, ridge=penalty * sigma, **settings) <= delta
 
-    low, high = 0.0, 1.0
-    while not affordable(high):
-        low, high = high, 2 * high
-        if high > 2**30:
-            raise OutOfRegime(f"no amount of noise reaches epsilon {epsilon:g} at delta {delta:g}")
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if affordable(middle) else (middle, high)
-    return high
+    return least_noise(affordable, epsilon=epsilon, delta=delta, within=1e-4)
 
 
 def farthest(num_records: int, cells: int, num_classes: int, *, ridge: float, sigma: float) -> float:

@@ -15,7 +15,8 @@ from recordwise.baselines.estimator import Facts, Places, Private, Released
 from recordwise.baselines.exact_nearest import nearest
 from recordwise.baselines.knn import KNN
 from recordwise.baselines.labeller import noisy_max
-from recordwise.errors import InvalidInput, OutOfRegime
+from recordwise.baselines.least_noise import least_noise
+from recordwise.errors import InvalidInput
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.guarantee import Neighbours, exact
 from recordwise.privacy.noise import DiscreteGaussian, Noise, bernoulli
@@ -96,15 +97,11 @@ def sampled_noise(epsilon: float, delta: float, rate: float, releases: int, neig
     """
     if neighbours is Neighbours.REPLACE:
         epsilon, delta = epsilon / 2, delta / (1 + math.exp(epsilon / 2))
-    low, high = 0.0, 1.0
-    while sampled_epsilon(high, delta, rate, releases) > epsilon:
-        low, high = high, 2 * high
-        if high > 2**30:
-            raise OutOfRegime(f"no amount of noise reaches epsilon {epsilon:g} at delta {delta:g}")
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if sampled_epsilon(middle, delta, rate, releases) > epsilon else (low, middle)
-    return high
+
+    def affordable(multiplier: float) -> bool:
+        return sampled_epsilon(multiplier, delta, rate, releases) <= epsilon
+
+    return least_noise(affordable, epsilon=epsilon, delta=delta)
 
 
 def sampled_epsilon(multiplier: float, delta: float, rate: float, releases: int) -> float:

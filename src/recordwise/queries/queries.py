@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import NOBODY, Ints, as_vectors
 from recordwise.errors import InvalidInput, real
+from recordwise.nearest.backend import Backend
 from recordwise.nearest.poll import Metric
+from recordwise.nearest.search import NUMPY, nearest_queries
 from recordwise.privacy.guarantee import members
 
 
@@ -51,6 +53,18 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    def nearest(self, vectors: object, votes_per_record: int, backend: Backend = NUMPY) -> NDArray[np.int32]:
+        """(n, votes_per_record) the queries that each vector votes for; see `nearest_queries`."""
+        return nearest_queries(
+            vectors,
+            self.vectors,
+            votes_per_record,
+            metric=self.metric,
+            max_distance=self.max_distance,
+            prices=self.prices,
+            backend=backend,
+        )
 
     @property
     def sizes(self) -> Ints:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from recordwise.arrays import NOBODY, Doubles, Floats, Ints, Singles
-from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import Queries
@@ -69,14 +68,7 @@ def _released(pool: Singles, one: PossibleRound, made_up: Ints, noise: SeededNoi
       made_up: (m, C) how many of them lie at each pool sample, with each label.
     """
     queries, ballot = one.queries, one.protocol.ballot
-    picks = nearest_queries(
-        pool,
-        queries.vectors,
-        ballot.votes_per_record,
-        metric=queries.metric,
-        max_distance=queries.max_distance,
-        prices=queries.prices,
-    )
+    picks = queries.nearest(pool, ballot.votes_per_record)
     counts = np.zeros((ballot.num_queries, ballot.num_classes), dtype=np.int64)
     for pick in picks.T:
         np.add.at(counts, pick[pick != NOBODY], made_up[pick != NOBODY])
