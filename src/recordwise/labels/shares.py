@@ -135,8 +135,8 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
     """Whether the classes lie apart, from the release alone. Deterministic: what is drawn has a fixed seed.
 
     Three things that noise alone does not do are looked for. Cells differ from their class's overall share of their own
-    query's sum, so that a query with many or few records says nothing by its size. Each query leans to one class. Queries
-    that are neighbours differ in the same way (Moran 1950).
+    query's sum, so that a query with many or few records says nothing by its size. Each query leans to one class.
+    Queries that are neighbours differ in the same way (Moran 1950).
 
     Args:
       graph: (s, s) from `query_graph`; None leaves the neighbours out.
@@ -210,7 +210,7 @@ def _leaning(
 
 
 def _together(table: NDArray[np.float64], variance: NDArray[np.float64], graph: NDArray[np.float64]) -> float:
-    """How far neighbours differ from the overall shares in the same way. No one cell may say more than two deviations."""
+    """How far neighbours differ from the overall shares in the same way; no cell says more than two deviations."""
     off = (table - table.sum(axis=1, keepdims=True) * _shares(table)) / np.sqrt(variance)
     off = np.clip(off, -2, 2)
     return float((off * (graph @ off)).sum() - (np.diag(graph)[:, None] * off * off).sum())

@@ -234,11 +234,12 @@ class Guarantee:
         odds, sure = rounded_up(self._odds), percent_up(self.certainty)
         if self.is_pure:
             after = f"All that is released can bring the odds to at most {odds} to 1: {sure} % sure instead of 50 %."
-            return f"{before}. {after}"
-        return (
-            f"{before}. A guess from all that is released is right in at most {sure} % of all cases instead of 50 %, which "
-            f"is odds of {odds} to 1."
-        )
+        else:
+            after = (
+                f"A guess from all that is released is right in at most {sure} % of all cases instead of 50 %: odds of "
+                f"{odds} to 1."
+            )
+        return f"{before}. {after}"
 
     @property
     def _odds(self) -> Fraction:
