@@ -18,6 +18,7 @@ import recordwise
 from recordwise.errors import MissingExtra
 from recordwise.protocols import registry
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import KINDS
 
 ROOT = Path(recordwise.__file__).parent
 
@@ -166,6 +167,32 @@ def test_nobody_asks_what_kind_of_protocol_it_has() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
                 assert not asked & bases, f"{path.name} asks for {asked & bases}"
+
+
+def annotated(tree: ast.AST) -> set[ast.AST]:
+    """The names that stand in annotations: of parameters, results and fields."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            found |= set(ast.walk(part)) if part is not None else set()
+    return found
+
+
+def test_nobody_asks_what_kind_of_release_it_has() -> None:
+    """Outside `protocols`, and in the experiments, a kind of release is an annotation, or something to make."""
+    kinds = {name for name, kind in KINDS.items() if kind.__module__.startswith("recordwise.")}
+    experiments = ROOT.parents[1] / "experiments"
+    paths = [path for path in ROOT.rglob("*.py") if "protocols" not in path.relative_to(ROOT).parts]
+    for path in paths + sorted(experiments.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        made = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        names = {node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in kinds}
+        asked = {node.id for node in names - annotated(tree) - made}  # type: ignore[attr-defined]
+        assert not asked, f"{path.name} asks for {asked}"
+        for node in ast.walk(tree):  # a function for each kind is the same question
+            if isinstance(node, ast.FunctionDef) and any("register" in ast.dump(one) for one in node.decorator_list):
+                told = {part.id for part in annotated(node) if isinstance(part, ast.Name)}
+                assert not told & kinds, f"{path.name} has a function for {told & kinds}"
 
 
 def test_a_look_into_the_package_shows_what_it_offers() -> None:

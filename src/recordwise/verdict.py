@@ -16,7 +16,6 @@ import numpy as np
 from recordwise.labels.shares import contrast, turnout
 from recordwise.pipeline import Round, Taught
 from recordwise.privacy.guarantee import members
-from recordwise.protocols.release import Tally
 
 WEAK, CLEAR = 0.25, 0.7  # of what labels can say beyond the commonest class
 SURE = 0.8  # of the queries' labels: from here on more votes would not change many
@@ -103,7 +102,7 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
         (min(carried, taken), max(carried, taken)),
         float(probabilities.mean(axis=0).max()),
         sure,
-        counts=any(isinstance(one.release, Tally) for one in rounds),
+        counts=any(one.release.tally is not None for one in rounds),
     )
 
 
@@ -145,5 +144,5 @@ def _tells_apart(rounds: Sequence[Round], taught: Taught) -> bool:
     """Whether any release shows that its queries differ; one without counts shows nothing against it."""
     if taught.learnt is not None:
         return any(one.separates for one in taught.learnt.contrast)
-    tallies = [(one.release, one.queries.sizes) for one in rounds if isinstance(one.release, Tally)]
+    tallies = [(one.release.tally, one.queries.sizes) for one in rounds if one.release.tally is not None]
     return not tallies or any(contrast(tally, turnout(tally, sizes).rates).separates for tally, sizes in tallies)

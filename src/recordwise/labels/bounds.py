@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from recordwise.arrays import Bools
 from recordwise.errors import probability, whole
@@ -57,37 +56,6 @@ def certified(tally: Tally, beta: float) -> Bools:
         return np.ones(len(tally.estimate), dtype=bool)
     top = np.partition(tally.estimate, -2, axis=1)
     return np.asarray(top[:, -1] - top[:, -2] >= sufficient_gap(tally.law, tally.ballot.num_classes, beta))
-
-
-def chance_of_the_best(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    """The least probability that permute-and-flip chooses a class that leads every other by at least `lead` scales.
-
-    It is exact when all rivals trail by just that: each is accepted with probability q = exp(-lead), and the best is
-    chosen when the rivals before it in a random order are all rejected: (1 - (1 - q)^C) / (C q).
-    """
-    whole(num_classes=num_classes)
-    lead = np.maximum(np.asarray(lead, dtype=np.float64), 0.0)
-    accepted = np.exp(-lead)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        chance = -np.expm1(num_classes * np.log1p(-accepted)) / (num_classes * accepted)
-    few = 1 - (num_classes - 1) / 2 * accepted  # a lower bound too, and free of cancellation where it is used
-    return np.asarray(np.where(accepted > 1e-6, np.minimum(chance, 1.0), few))
-
-
-def chance_of_the_matching(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    """The least probability that the exponential mechanism over matchings chooses the one in which every query has a
-    class that leads each of its others by at least `lead` scales.
-
-    It is exact when all trail by just that: a matching that is wrong at j queries weighs exp(-j·lead), and there are
-    (C choose j) times the derangements of j of them.
-    """
-    whole(num_classes=num_classes)
-    wrong = np.exp(-np.maximum(np.asarray(lead, dtype=np.float64), 0.0))
-    total, derangements = np.ones_like(wrong), 1
-    for j in range(1, num_classes + 1):
-        derangements = j * derangements + (-1) ** j
-        total = total + math.comb(num_classes, j) * derangements * wrong**j
-    return np.asarray(1 / total)
 
 
 def sufficient_lead(scale: float, num_classes: int, beta: float) -> float:

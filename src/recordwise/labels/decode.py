@@ -91,7 +91,7 @@ def decode(
     release.check()
     _check(decoder)
     if isinstance(decoder, str) and decoder not in DECODERS:
-        decoder = cast("Decoder", brought("decoders", decoder))
+        decoder = _named(decoder)
     if not isinstance(decoder, str):
         return decoder(release, facts)
     chosen = release.decoders[0] if decoder == AUTO else decoder
@@ -101,7 +101,12 @@ def decode(
             f"decoder must be {AUTO!r} or one of {able} for this release of {ballot.num_queries} queries and "
             f"{ballot.num_classes} classes, got {decoder!r}"
         )
-    return _DECODERS[chosen](release, facts)
+    return _named(chosen)(release, facts)
+
+
+def _named(decoder: str) -> Decoder:
+    """One of ours, or one that another package brings."""
+    return _DECODERS.get(decoder) or cast("Decoder", brought("decoders", decoder))
 
 
 def _check(decoder: Any) -> None:

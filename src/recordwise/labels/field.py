@@ -20,14 +20,14 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling
@@ -38,7 +38,7 @@ GIVE = 0.1  # shares may always differ a little from what is expected
 
 def decode_field(release: Undecoded, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)
     return labels_from(release, known, posterior, "field")
 
@@ -61,7 +61,7 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
         logits = known.log_likelihood + tilt + grown * (strength @ posterior)
-        posterior = (posterior + softmax(logits)) / 2
+        posterior = (posterior + softmax(logits, axis=-1)) / 2
         shares = facts.query_shares @ posterior
         lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
         tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)

@@ -18,15 +18,14 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.field import field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 ONE_EACH = 0.1  # the probability, before the release is seen, that the clusters are the classes
 
 
 def decode_matching(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once as far as the release supports that; needs s = C."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     return labels_from(release, known, matching_marginals(known, facts), "matching")
 
 

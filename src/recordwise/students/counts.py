@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
@@ -30,7 +31,6 @@ from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
-from recordwise.labels.purity import softmax
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
@@ -116,7 +116,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return softmax(logits)
+        return np.asarray(softmax(logits, axis=1))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -160,7 +160,7 @@ def learn_from_counts(
         if np.asarray(one.owner).shape != (len(vectors),):
             raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
     everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
-    who = tuple(_turnout(one, seen) for one, seen in zip(asked, everything, strict=True))
+    who = tuple(_turnout(*each) for each in zip(asked, releases, everything, strict=True))
     tables = _tables(asked, everything)
     parts, choice = [discriminant(vectors, tables)], None
     rng = seeded(seed, "teaching from counts")
@@ -186,7 +186,7 @@ def learn_from_counts(
     if choice is not None and choice.network_penalty is not None and hidden is not None:
         net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
-    probabilities = tilted(softmax(logits), tables)
+    probabilities = tilted(softmax(logits, axis=1), tables)
     return Learnt(
         student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,
@@ -204,13 +204,14 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
         raise InvalidInput("asked must hold at least one release")
     tallies = []
     for one in asked:
-        if not isinstance(one.release, Tally):
+        tally = one.release.tally
+        if tally is None:
             raise InvalidInput(
                 f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
             )
         if one.release.ballot.labels_per_record > 1:
             raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
-        tallies.append(one.release)
+        tallies.append(tally)
     classes = {one.release.ballot.num_classes for one in asked}
     if len(classes) > 1:
         raise InvalidInput(f"releases must be about the same classes, got {sorted(classes)} of them")
@@ -222,28 +223,25 @@ def tables_of(asked: Sequence[Asked]) -> list[CountTable]:
     return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
 
 
-def _turnout(one: Asked, seen: Bools) -> Turnout:
-    assert isinstance(one.release, Tally)
-    sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)
-    return turnout(one.release, sizes, num_records=one.num_records, seen=seen)
+def _turnout(one: Asked, tally: Tally, seen: Bools) -> Turnout:
+    sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+    return turnout(tally, sizes, num_records=one.num_records, seen=seen)
 
 
 def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
     """What the seen rows of each release say, the decoder's opinion included."""
     tables = []
-    for one, known in zip(asked, seen, strict=True):
-        release = one.release
-        assert isinstance(release, Tally)
-        sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
-        rates = _turnout(one, known).rates
+    for one, tally, known in zip(asked, _tallies(asked), seen, strict=True):
+        sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+        rates = _turnout(one, tally, known).rates
         tables.append(
             CountTable(
                 mean=mean_over(one.owner, len(sizes)),
-                cells=release.estimate,
-                law=cell_law(release.law),
+                cells=tally.estimate,
+                law=cell_law(tally.law),
                 rates=rates,
                 grain=1 / np.maximum(sizes, 1),
-                prior=decode_seen(release, rates, one.graph, known).probabilities,
+                prior=decode_seen(tally, rates, one.graph, known).probabilities,
                 counted=(known & (sizes > 0)).astype(np.float64),
             )
         )

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from recordwise.arrays import Doubles, Singles
-from recordwise.labels.purity import softmax
 from recordwise.students.table import CountTable, loss, tilted
 
 RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
@@ -39,7 +39,7 @@ def discriminant(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
     probabilities = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
     scatter = (vectors.T @ vectors).astype(np.float64) / len(vectors)
     first = _lda(vectors[taught], probabilities, scatter)
-    return _lda(vectors, tilted(softmax(logits_of(vectors, first)), tables), scatter)
+    return _lda(vectors, tilted(softmax(logits_of(vectors, first), axis=1), tables), scatter)
 
 
 def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:

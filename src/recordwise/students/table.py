@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import softmax
 
 from recordwise.arrays import Doubles, Ints, Singles
 from recordwise.labels.likelihood import WHOLE, CellLaw
-from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
@@ -86,7 +86,7 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
 
 def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]:
     """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
-    probabilities = softmax(logits)
+    probabilities = softmax(logits, axis=1)
     total, by_probability = 0.0, np.zeros_like(probabilities)
     for table in tables:
         shares = np.maximum((table.mean @ probabilities).astype(np.float64), 1e-9)

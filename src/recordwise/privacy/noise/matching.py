@@ -7,12 +7,13 @@ classes finds; so the matching is drawn query by query, each class with its exac
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from recordwise.errors import InvalidInput, positive
+from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.noise.real import Bounds, Real, exp, less
 from recordwise.privacy.noise.source import Noise
 from recordwise.privacy.noise.uniform import Uniform
@@ -44,6 +45,22 @@ def exponential_matching(counts: NDArray[np.int64], scale: Fraction, noise: Nois
         chosen[query] = _draw(weights, query, free, noise)
         free.remove(int(chosen[query]))
     return chosen
+
+
+def chance_of_the_matching(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
+    """The least probability that the exponential mechanism over matchings chooses the one in which every query has a
+    class that leads each of its others by at least `lead` scales.
+
+    It is exact when all trail by just that: a matching that is wrong at j queries weighs exp(-j·lead), and there are
+    (C choose j) times the derangements of j of them.
+    """
+    whole(num_classes=num_classes)
+    wrong = np.exp(-np.maximum(np.asarray(lead, dtype=np.float64), 0.0))
+    total, derangements = np.ones_like(wrong), 1
+    for j in range(1, num_classes + 1):
+        derangements = j * derangements + (-1) ** j
+        total = total + math.comb(num_classes, j) * derangements * wrong**j
+    return np.asarray(1 / total)
 
 
 def _draw(weights: _Weights, query: int, free: list[int], noise: Noise) -> int:
