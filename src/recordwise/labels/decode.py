@@ -14,7 +14,7 @@ from recordwise.labels.assignment import decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import decode_field
 from recordwise.labels.labels import Labels
-from recordwise.labels.matching import decode_matching
+from recordwise.labels.model_average import decode_model_average
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.plugins import brought
@@ -28,7 +28,7 @@ _DECODERS: dict[str, Decoder] = {
     "assigned": decode_assigned,
     "assignment": decode_assignment,
     "field": decode_field,
-    "matching": decode_matching,
+    "model-average": decode_model_average,
     "posterior": decode_posterior,
     "sets": decode_sets,
 }
@@ -78,10 +78,10 @@ def decode(
     Args:
       sizes: (s,) how many pool samples belong to each query.
       graph: (s, s) from `query_graph`; None leaves the neighbours out.
-      decoder: One of DECODERS; "auto" is the first that the release names: the field, or the matching when there are as
-        many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class was
-        matched with one query in the release itself. Several labels per record are decoded as sets. Or a function of
-        the release and its `Facts`.
+      decoder: One of DECODERS; "auto" is the first that the release names: the field, or the model average when there
+        are as many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class
+        was matched with one query in the release itself. Several labels per record are decoded as sets. Or a function
+        of the release and its `Facts`.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """

@@ -101,7 +101,7 @@ class Matched(Choices):
     @property
     def decoders(self) -> tuple[str, ...]:
         # It says nothing about labels that are not all different, so those are decoded together.
-        return ("assignment", "matching", "field", "argmax", "posterior")
+        return ("assignment", "model-average", "field", "argmax", "posterior")
 
     def evidence(self, query_shares: Doubles, num_records: int | None) -> Evidence:
         """The probability of the whole matching, shared out evenly: every query that is wrong costs its own lead.

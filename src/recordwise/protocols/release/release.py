@@ -99,7 +99,7 @@ class Undecoded(Release, ABC):
         any_number = ("field", "argmax", "posterior")
         # Those that give one class to each query need as many queries as classes.
         as_many = self.ballot.num_queries == self.ballot.num_classes
-        return ("matching", *any_number, "assignment") if as_many else any_number
+        return ("model-average", *any_number, "assignment") if as_many else any_number
 
     @abstractmethod
     def evidence(self, query_shares: Doubles, num_records: int | None) -> Evidence:

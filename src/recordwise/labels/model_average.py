@@ -23,13 +23,13 @@ from recordwise.protocols.release import Evidence, Undecoded
 ONE_EACH = 0.1  # the probability, before the release is seen, that the clusters are the classes
 
 
-def decode_matching(release: Undecoded, facts: Facts) -> Labels:
+def decode_model_average(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once as far as the release supports that; needs s = C."""
     known = release.evidence(facts.query_shares, facts.num_records)
-    return labels_from(release, known, matching_marginals(known, facts), "matching")
+    return labels_from(release, known, average_marginals(known, facts), "model-average")
 
 
-def matching_marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
+def average_marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
     """(C, C) probability of each label of each query."""
     num_classes = len(known.log_likelihood)
     one_each, log_permanent = all_assignments(known.log_likelihood)
