@@ -96,10 +96,10 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
             "The student knows little more than how common each class is. Spend more, ask fewer queries, gather more "
             "records, or use an encoder that tells the classes apart.",
         )
-    carried = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
-    taken = float(probabilities.max(axis=1).mean())
+    by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
+    by_student = float(probabilities.max(axis=1).mean())
     return _judged(
-        (min(carried, taken), max(carried, taken)),
+        (min(by_label, by_student), max(by_label, by_student)),
         float(probabilities.mean(axis=0).max()),
         sure,
         counts=any(one.release.tally is not None for one in rounds),

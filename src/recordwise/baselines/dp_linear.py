@@ -107,10 +107,10 @@ def _softmax_regression(
         weights = flat.reshape(shape)
         scores = pool @ weights
         top = scores.max(axis=1, keepdims=True)
-        chances = np.exp(scores - top)
-        total = chances.sum(axis=1, keepdims=True)
+        powers = np.exp(scores - top)
+        total = powers.sum(axis=1, keepdims=True)
         value = float((np.log(total) + top).mean() - (mean_sums * weights).sum() + ridge / 2 * (flat @ flat))
-        slope = pool.T @ (chances / total) / len(pool) - mean_sums + ridge * weights
+        slope = pool.T @ (powers / total) / len(pool) - mean_sums + ridge * weights
         return value, slope.ravel()
 
     found = minimize(objective, np.zeros(mean_sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})

@@ -217,12 +217,12 @@ def _chunks(x: Doubles, labels: Places) -> list[tuple[Doubles, Places]]:
 
 def _curvature(x: Doubles, weights: Doubles, shape: tuple[int, ...], ridge: float) -> Callable[[Doubles], Doubles]:
     """The objective's Hessian at these weights, as a map of directions."""
-    chances = softmax(x @ weights.reshape(shape), axis=1)
+    probabilities = softmax(x @ weights.reshape(shape), axis=1)
 
     def times(flat: Doubles) -> Doubles:
         direction = flat.reshape(shape)
-        moved = chances * (x @ direction)
-        moved -= chances * moved.sum(axis=1, keepdims=True)
+        moved = probabilities * (x @ direction)
+        moved -= probabilities * moved.sum(axis=1, keepdims=True)
         return np.asarray(x.T @ moved + ridge * direction).ravel()
 
     return times

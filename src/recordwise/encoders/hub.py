@@ -69,7 +69,7 @@ class TorchNetwork:
         self._module, self._tokenizer, self._device = module.to(device).eval(), tokenizer, device
         spelled = getattr(tokenizer, "backend_tokenizer", None)
         reads = tokenizer.get_vocab() if spelled is None else spelled.to_str()
-        self.fingerprint = fingerprint([dict(module.state_dict()), _told(module), reads, self.longest])
+        self.fingerprint = fingerprint([dict(module.state_dict()), _wiring(module), reads, self.longest])
 
     def tokens(self, text: str) -> list[int]:
         found: list[int] = self._tokenizer(text, truncation=True, max_length=self.longest)["input_ids"]
@@ -89,15 +89,15 @@ class TorchNetwork:
 SETTINGS = ("model_type", "hidden_act", "num_attention_heads", "layer_norm_eps", "position_embedding_type")
 
 
-def _told(module: nn.Module) -> list[Any]:
+def _wiring(module: nn.Module) -> list[Any]:
     """What decides on vectors beside weights: how tokens are pooled, what follows, how a network is wired."""
-    told: list[Any] = [type(module).__name__]
+    wiring: list[Any] = [type(module).__name__]
     for part in module.modules():
         if callable(own := getattr(part, "get_config_dict", None)):  # a part of sentence-transformers, in their order
-            told.append([type(part).__name__, json.dumps(own(), sort_keys=True, default=str)])
+            wiring.append([type(part).__name__, json.dumps(own(), sort_keys=True, default=str)])
         if (config := getattr(part, "config", None)) is not None:
-            told.append([repr(getattr(config, name, None)) for name in SETTINGS])
-    return told
+            wiring.append([repr(getattr(config, name, None)) for name in SETTINGS])
+    return wiring
 
 
 class Embedding(nn.Module):

@@ -168,6 +168,6 @@ def features_of(table: Any) -> dict[str, Any]:
     noted = (table.schema.metadata or {}).get(b"huggingface")
     if noted is None:
         return {}
-    told = json_from(noted, "the description of its columns")
-    features = told.get("info", {}).get("features", {}) if isinstance(told, dict) else {}
+    description = json_from(noted, "the description of its columns")
+    features = description.get("info", {}).get("features", {}) if isinstance(description, dict) else {}
     return features if isinstance(features, dict) else {}

@@ -41,8 +41,8 @@ class Labelled:
         table = csv.writer(lines, lineterminator="\n")
         table.writerow([self.name, LABEL, CONFIDENCE, *self.probabilities])
         sure = [f"{one:.4f}" for one in self.confidence]
-        every = [[f"{one:.6g}" for one in column] for column in self.probabilities.values()]
-        table.writerows(zip(self.ids, self.labels, sure, *every, strict=True))
+        columns = [[f"{one:.6g}" for one in column] for column in self.probabilities.values()]
+        table.writerows(zip(self.ids, self.labels, sure, *columns, strict=True))
         return lines.getvalue()
 
     def as_parquet(self) -> bytes:
