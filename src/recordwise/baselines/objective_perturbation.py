@@ -34,11 +34,11 @@ from scipy.special import softmax
 
 from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import UNIT, gaussian_delta, left_of, noise_for, noised, shorten
-from recordwise.baselines.least_noise import least_noise
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.errors import OutOfRegime, positive
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import Noise
+from recordwise.privacy.search import least_noise
 
 Doubles = NDArray[np.float64]
 LAST_EPSILON, LAST_DELTA = 1 / 50, 1 / 20  # of the budget, for stopping near the minimum

@@ -13,6 +13,7 @@ import numpy as np
 from recordwise.arrays import Bools
 from recordwise.errors import probability, whole
 from recordwise.privacy.noise.law import Law
+from recordwise.privacy.search import least
 from recordwise.protocols.release import Tally
 
 
@@ -25,16 +26,7 @@ def accuracy(law: Law, num_classes: int, beta: float) -> float:
     """
     whole(num_classes=num_classes)
     probability(beta=beta)
-    low, high = 0.0, law.std
-    while num_classes * law.two_sided_tail(high) > beta:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        if num_classes * law.two_sided_tail(middle) > beta:
-            low = middle
-        else:
-            high = middle
-    return high
+    return least(lambda alpha: num_classes * law.two_sided_tail(alpha) <= beta, 0.0, law.std, within=1e-9)
 
 
 def sufficient_gap(law: Law, num_classes: int, beta: float) -> float:
