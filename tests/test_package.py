@@ -24,9 +24,9 @@ ROOT = Path(recordwise.__file__).parent
 
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
-    {"errors"},
+    {"errors", "progress"},
     {"formats"},
-    {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "plugins", "extras", "arrays", "randomness", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},

@@ -22,6 +22,7 @@ from recordwise.baselines.gaussian_sums import UNIT, noise_for, noised, shorten
 from recordwise.baselines.noisy_sgd import NoisySGD1
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
+from recordwise.progress import counted
 
 CHUNK = 64  # gradients made at a time, always as many
 
@@ -97,7 +98,7 @@ class NoisySGDFineTune(Rival):
         weights = self._weights()
         inputs, labels = torch.as_tensor(self._shaped(private.vectors)), torch.as_tensor(private.labels)
         rate = Fraction(str(float(self.batch_rate)))
-        for _ in range(self.steps):
+        for _ in counted(range(self.steps), self.steps):
             chosen = np.flatnonzero(bernoulli(rate, len(labels), noise))
             total = np.zeros(sum(weights[name].numel() for name in self.names_))
             for start in range(0, len(chosen), CHUNK):

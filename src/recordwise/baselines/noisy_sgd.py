@@ -25,6 +25,7 @@ from recordwise.baselines.public_scale import PublicScale
 from recordwise.encoders.exact import ExactLinear
 from recordwise.errors import positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
+from recordwise.progress import counted
 from recordwise.randomness import seeded
 
 Weights = list[NDArray[np.float64]]
@@ -102,7 +103,7 @@ class NoisySGD1(Rival):
         mean = [np.zeros_like(layer) for layer in weights]
         averaged = 0
         rate = Fraction(str(float(self.batch_rate)))
-        for step in range(self.steps_):
+        for step in counted(range(self.steps_), self.steps_):
             chosen = np.flatnonzero(bernoulli(rate, len(inputs), noise))
             sums = gradient_sums(weights, inputs[chosen], private.labels[chosen], clip=self.clip)
             for layer, (weight, total) in enumerate(zip(weights, sums, strict=True)):
