@@ -51,10 +51,12 @@ def critical_coupling(num_classes: int) -> float:
 
 def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING) -> NDArray[np.float64]:
     """(s, C) probability of each label of each query."""
+    from scipy.sparse import csr_array
+
     num_queries, num_classes = known.log_likelihood.shape
-    strength = coupling * critical_coupling(num_classes) * facts.affinity
+    strength = csr_array(coupling * critical_coupling(num_classes) * facts.affinity)  # few queries are neighbours
     if num_queries <= num_classes:
-        strength = np.zeros_like(strength)  # one query per class, or less: neighbours have different labels
+        strength = 0 * strength  # one query per class, or less: neighbours have different labels
     expected, give = _expected_shares(known, facts)
     tilt = np.zeros(num_classes)
     posterior = np.full((num_queries, num_classes), 1 / num_classes)

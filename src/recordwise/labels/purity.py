@@ -91,8 +91,12 @@ def log_mean_exp(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def softmax(logits: NDArray[Real]) -> NDArray[Real]:
     """Exponentials, scaled to sum to one along the last axis, in the precision of the logits."""
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+    # With the short axis first: numpy reduces over it several times faster than over a short last one.
+    weights = np.array(np.moveaxis(logits, -1, 0), order="C")
+    weights -= weights.max(axis=0)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=0)
+    return np.ascontiguousarray(np.moveaxis(weights, 0, -1))
 
 
 def tried_purities(num_classes: int) -> NDArray[np.float64]:

@@ -76,7 +76,8 @@ class Outlook:
             num_records=self.num_records,
             seed=self.seed,
         )
-        return [simulate(sketch, task, design, self.num_records, self.seed + place) for place, task in enumerate(tasks)]
+        wanted = range(len(tasks)) if places is None else places
+        return [simulate(sketch, tasks[place], design, self.num_records, self.seed + place) for place in wanted]
 
     def sample(self) -> NDArray[np.float32]:
         """Some of the pool's vectors, in few dimensions."""

@@ -95,7 +95,8 @@ def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
         by_probability += table.mean.T @ downhill.astype(np.float32)
-    return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
+    mean = np.einsum("mc,mc->m", by_probability, probabilities)
+    return total, probabilities * (by_probability - mean[:, None])
 
 
 def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:
