@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
-from scipy.special import softmax
 
-from recordwise.arrays import Bools, Doubles, Ints, Singles
+from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
@@ -151,7 +150,7 @@ class _Trial:
 
     def scored(self, logits: Singles) -> Doubles:
         """The log-likelihood of every held-out row."""
-        return row_log_likelihoods(softmax(logits, axis=1), self.judges)
+        return row_log_likelihoods(softmax(logits), self.judges)
 
     def judged(self, parts: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles, Doubles]:
         """The weights and class shifts with which the parts predict held-out rows best, and how well they do."""

@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
+from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
@@ -118,7 +117,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return np.asarray(softmax(logits, axis=1))
+        return np.asarray(softmax(logits))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -191,7 +190,7 @@ def learn_from_counts(
         with part(FITTED, 1.0):
             net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
-    probabilities = tilted(softmax(logits, axis=1), tables)
+    probabilities = tilted(softmax(logits), tables)
     return Learnt(
         student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,

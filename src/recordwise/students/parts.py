@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import softmax
 
-from recordwise.arrays import Doubles, Singles
+from recordwise.arrays import Doubles, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.table import CountTable, loss, tilted
 
@@ -41,7 +40,7 @@ def discriminant(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
     probabilities = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
     scatter = (vectors.T @ vectors).astype(np.float64) / len(vectors)
     first = _lda(vectors[taught], probabilities, scatter)
-    return _lda(vectors, tilted(softmax(logits_of(vectors, first), axis=1), tables), scatter)
+    return _lda(vectors, tilted(softmax(logits_of(vectors, first)), tables), scatter)
 
 
 def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
