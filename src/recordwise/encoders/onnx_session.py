@@ -11,7 +11,7 @@ from recordwise.errors import InvalidInput, first_line
 
 def open_session(content: bytes) -> Any:
     """A model's session, from the content of its file."""
-    onnxruntime = optional("onnxruntime", "an ONNX file")
+    onnxruntime = optional("onnxruntime", "an ONNX file", extra="onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the order of sums is that of one thread
     options.use_deterministic_compute = True

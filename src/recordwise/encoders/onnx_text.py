@@ -45,7 +45,7 @@ class OnnxNetwork:
     """
 
     def __init__(self, content: bytes, tokenizer: str, longest: int, name: str) -> None:
-        tokenizers = optional("tokenizers", "an ONNX file of a text model")
+        tokenizers = optional("tokenizers", "an ONNX file of a text model", extra="onnx")
         self.name, self.longest = name, longest
         self.fingerprint = digest_of(content + tokenizer.encode() + b"%d" % longest)
         self._session = open_session(content)

@@ -16,11 +16,10 @@ def ask_for(extra: str, *packages: str) -> None:
             raise MissingExtra(f"this needs {package}: pip install 'recordwise[{extra}]'")
 
 
-def optional(module: str, for_what: str, *, extra: str = "") -> Any:
+def optional(module: str, for_what: str, *, extra: str) -> Any:
     """A module of an optional package; where it is missing, one line says what needs it and how to install it."""
-    package = module.partition(".")[0]
     try:
         return import_module(module)
     except ImportError as fault:
-        install = f"'recordwise[{extra}]'" if extra else package
-        raise MissingExtra(f"{for_what} needs {package}: pip install {install}") from fault
+        package = module.partition(".")[0]
+        raise MissingExtra(f"{for_what} needs {package}: pip install 'recordwise[{extra}]'") from fault
