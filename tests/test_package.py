@@ -25,8 +25,9 @@ ROOT = Path(recordwise.__file__).parent
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
     {"errors", "progress"},
+    {"extras"},
     {"formats"},
-    {"settings", "plugins", "extras", "arrays", "randomness", "durable", "hashing"},
+    {"settings", "plugins", "arrays", "randomness", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
@@ -76,9 +77,15 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
             assert set(listed or []) == offered, module.name
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "dp_accounting": "dp-accounting",
+    "sentence_transformers": "sentence-transformers",
+    "sklearn": "scikit-learn",
+}
 UNDECLARED = {
     "pandas",  # only where the user's own table is one of pandas
+    "transformers",  # sentence-transformers is built on it
 }
 
 
@@ -93,6 +100,8 @@ def test_everything_imported_is_declared() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "optional":
+                names += [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
             for name in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"recordwise"}:
                 assert DISTRIBUTIONS.get(name, name) in declared, f"{path.name} imports {name}"
 
