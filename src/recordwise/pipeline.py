@@ -187,12 +187,12 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
 def gain_of(rounds: Sequence[Round], following: Queries, pool: NDArray[np.float32], design: Design) -> float:
     """What one more round is expected to teach, in nats per sample, by what was released so far."""
     learnt = learn_from_counts(pool, _asked(rounds, design), seed=design.seed)
-    every = [*(one.queries for one in rounds), following]
+    asked = [*(one.queries for one in rounds), following]
     plans = [
         PossibleRound(
             queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned
         )
-        for queries, planned in zip(every, design.protocols, strict=False)
+        for queries, planned in zip(asked, design.protocols, strict=False)
     ]
     voting = float(learnt.turnout[0].rates.sum()) / design.ballot.votes_per_record
     truth = learnt.student.predict_proba(pool)

@@ -102,7 +102,6 @@ def check_run(
         num_queries=None if asked is None or thorough else [asked],
         votes_per_record=(job.method.votes_per_record,),
         compare=False,
-        quick=not thorough,
         progress=progress,
     )
     if thorough and asked is not None and asked not in [one.num_queries for one in made.considered]:

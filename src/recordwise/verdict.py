@@ -25,7 +25,6 @@ import numpy as np
 from recordwise.labels.shares import RARE, contrast, turnout
 from recordwise.pipeline import Round, Taught
 from recordwise.privacy.guarantee import members
-from recordwise.protocols.release import Tally
 from recordwise.students.choice import FOLDS
 
 WEAK, CLEAR = 1 / 3, 2 / 3  # of the errors that naming the commonest class makes: so many are avoided
@@ -106,32 +105,32 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
             "Nothing shows that the student knows more than how common each class is. Spend more, ask fewer queries, "
             "gather more records, or use an encoder that tells the classes apart.",
         )
-    carried = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
-    taken = float(probabilities.max(axis=1).mean())
+    by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
+    by_student = float(probabilities.max(axis=1).mean())
     return _judged(
-        (min(carried, taken), max(carried, taken)),
+        (min(by_label, by_student), max(by_label, by_student)),
         float(probabilities.mean(axis=0).max()),
         sure,
-        carried,
-        counts=any(isinstance(one.release, Tally) for one in rounds),
+        by_label,
+        counts=any(one.release.tally is not None for one in rounds),
     )
 
 
 def _judged(
-    expected: tuple[float, float], commonest: float | None, sure: float, carried: float, *, counts: bool
+    expected: tuple[float, float], commonest: float | None, sure: float, by_label: float, *, counts: bool
 ) -> Verdict:
     """Judge what labels add.
 
     Args:
       expected: Between which shares of the labels are right.
       sure: How often a query's label is the commonest class of its records.
-      carried: The share of a query's records that have its label.
+      by_label: The share of a query's records that have its label.
       counts: Whether a release shows counts.
     """
     base = commonest or 0.0
     gain = ((expected[0] + expected[1]) / 2 - base) / max(1 - base, 1e-9)
     # A query's label carries its records' share where it is right, and next to none of them where it is not.
-    overlap = commonest is not None and 1 - min(1.0, carried / max(sure, 1e-9)) >= 1 - sure
+    overlap = commonest is not None and 1 - min(1.0, by_label / max(sure, 1e-9)) >= 1 - sure
     if gain >= CLEAR:
         return Verdict(
             level=Level.CLEAR,
@@ -169,7 +168,7 @@ def _tells_apart(rounds: Sequence[Round], taught: Taught) -> bool:
         fitted = taught.probabilities.shape[1] + len(learnt.weights)
         nats = (learnt.explained or 0.0) * sum(len(one.queries) for one in rounds) - fitted
         return any(one.separates for one in learnt.contrast) or nats / FOLDS > -math.log(RARE)
-    tallies = [(one.release, one) for one in rounds if isinstance(one.release, Tally)]
+    tallies = [(one.release.tally, one) for one in rounds if one.release.tally is not None]
     return not tallies or any(
         contrast(tally, turnout(tally, one.queries.sizes).rates, one.graph).separates for tally, one in tallies
     )

@@ -312,9 +312,3 @@ def unpack(content: bytes) -> Released:
     """What `pack` packed."""
     with Archive(content, what="a release") as held:
         return dict(held)
-
-
-def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows that sum to one."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import UNIT, noise_for, noised, shorten
 from recordwise.baselines.noisy_sgd import NoisySGD1
 from recordwise.errors import InvalidInput, positive, whole
@@ -152,7 +153,7 @@ class NoisySGDFineTune(Rival):
 
         with torch.no_grad():
             scores = self.module_(torch.as_tensor(self._shaped(vectors)))
-        return softmax(scores.numpy().astype(np.float64))
+        return np.asarray(softmax(scores.numpy().astype(np.float64)))
 
     def _shaped(self, vectors: Vectors) -> NDArray[np.float32]:
         return vectors if self.shape is None else vectors.reshape(len(vectors), *self.shape)

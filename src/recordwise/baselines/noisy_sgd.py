@@ -18,7 +18,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.encoders.exact import ExactLinear
@@ -119,7 +120,7 @@ class NoisySGD1(Rival):
         self.weights_ = [released[f"layer_{number}"] for number in range(len(released))]
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return softmax(forward(self.weights_, self.scale_(vectors))[-1])
+        return np.asarray(softmax(forward(self.weights_, self.scale_(vectors))[-1]))
 
 
 @dataclass(eq=False, repr=False)

@@ -15,7 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.extras.asking import optional
+
+from recordwise.errors import InvalidInput, shown
 from recordwise.formats.documents import json_file, json_from
 from recordwise.formats.files import MOST_CONTENT, content_of, opened, understood, unpacked
 from recordwise.formats.layouts import Layout
@@ -83,10 +85,7 @@ def _cells_of_any_length() -> Iterator[None]:
 @contextmanager
 def parquet_file(path: Path) -> Iterator[ParquetTable]:
     """A Parquet file whose description says that it fits."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as fault:
-        raise MissingExtra("Parquet needs pyarrow: install recordwise[parquet]") from fault
+    pq = optional("pyarrow.parquet", "Parquet", extra="parquet")
     with opened(path) as file, understood(str(path)):
         size = os.fstat(file.fileno()).st_size
         held = pq.ParquetFile(file, thrift_string_size_limit=MOST_HEADER, thrift_container_size_limit=MOST_HEADER)
@@ -122,10 +121,7 @@ def is_dataset(folder: Path) -> bool:
 
 def arrow_folder(folder: Path) -> Any:
     """The rows of a Hugging Face dataset on disk, as an Arrow table."""
-    try:
-        import pyarrow as pa
-    except ImportError as fault:
-        raise MissingExtra("a dataset on disk needs pyarrow: install recordwise[parquet]") from fault
+    pa = optional("pyarrow", "a dataset on disk", extra="parquet")
     if (folder / SPLITS).is_file():
         splits = json_file(folder / SPLITS).get("splits", [])
         raise InvalidInput(f"{folder} holds several datasets ({', '.join(map(str, splits))}): name the folder of one")
@@ -175,6 +171,6 @@ def features_of(table: Any) -> dict[str, Any]:
     noted = (table.schema.metadata or {}).get(b"huggingface")
     if noted is None:
         return {}
-    told = json_from(noted, "the description of its columns")
-    features = told.get("info", {}).get("features", {}) if isinstance(told, dict) else {}
+    description = json_from(noted, "the description of its columns")
+    features = description.get("info", {}).get("features", {}) if isinstance(description, dict) else {}
     return features if isinstance(features, dict) else {}

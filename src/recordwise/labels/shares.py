@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.errors import InvalidInput, whole
-from recordwise.labels.distribution import distribution
 from recordwise.labels.likelihood import WHOLE, cell_law
+from recordwise.privacy.noise.distribution import distribution
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 
@@ -88,9 +88,10 @@ def voters_at(release: Release, sizes: Ints | Floats, num_records: int | None) -
     Where they do not (choices; several labels per record, of which a record may have fewer) they stay as given: the
     pool's shares, and what is public.
     """
-    if not isinstance(release, Tally) or release.ballot.labels_per_record > 1:
+    tally = release.tally
+    if tally is None or release.ballot.labels_per_record > 1:
         return sizes, num_records
-    rates = turnout(release, sizes, num_records=num_records).rates
+    rates = turnout(tally, sizes, num_records=num_records).rates
     return rates, max(1, round(float(rates.sum()) / release.ballot.votes_per_record))
 
 

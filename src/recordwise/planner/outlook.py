@@ -78,10 +78,11 @@ class Outlook:
             num_records=self.num_records,
             seed=self.seed,
         )
+        wanted = range(len(tasks)) if places is None else places
         found = []
-        for place, task in enumerate(tasks):
-            with part(place, place + 1, len(tasks)):
-                found.append(simulate(sketch, task, design, self.num_records, self.seed + place))
+        for number, place in enumerate(wanted):
+            with part(number, number + 1, len(wanted)):
+                found.append(simulate(sketch, tasks[place], design, self.num_records, self.seed + place))
         return found
 
     def sample(self) -> NDArray[np.float32]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from recordwise.arrays import Bools, Doubles, Ints, Singles
-from recordwise.labels.purity import softmax
+from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods

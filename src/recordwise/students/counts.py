@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
+from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
-from recordwise.labels.purity import softmax
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
 from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
@@ -118,7 +117,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return softmax(logits)
+        return np.asarray(softmax(logits))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -162,7 +161,7 @@ def learn_from_counts(
         if np.asarray(one.owner).shape != (len(vectors),):
             raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
     everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
-    who = tuple(_turnout(one, seen) for one, seen in zip(asked, everything, strict=True))
+    who = tuple(_turnout(*each) for each in zip(asked, releases, everything, strict=True))
     tables = _tables(asked, everything)
     parts, choice = [discriminant(vectors, tables)], None
     rng = seeded(seed, "teaching from counts")
@@ -211,13 +210,14 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
         raise InvalidInput("asked must hold at least one release")
     tallies = []
     for one in asked:
-        if not isinstance(one.release, Tally):
+        tally = one.release.tally
+        if tally is None:
             raise InvalidInput(
                 f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
             )
         if one.release.ballot.labels_per_record > 1:
             raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
-        tallies.append(one.release)
+        tallies.append(tally)
     classes = {one.release.ballot.num_classes for one in asked}
     if len(classes) > 1:
         raise InvalidInput(f"releases must be about the same classes, got {sorted(classes)} of them")
@@ -229,28 +229,25 @@ def tables_of(asked: Sequence[Asked]) -> list[CountTable]:
     return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
 
 
-def _turnout(one: Asked, seen: Bools) -> Turnout:
-    assert isinstance(one.release, Tally)
-    sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)
-    return turnout(one.release, sizes, num_records=one.num_records, seen=seen)
+def _turnout(one: Asked, tally: Tally, seen: Bools) -> Turnout:
+    sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+    return turnout(tally, sizes, num_records=one.num_records, seen=seen)
 
 
 def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
     """What the seen rows of each release say, the decoder's opinion included."""
     tables = []
-    for one, known in zip(asked, seen, strict=True):
-        release = one.release
-        assert isinstance(release, Tally)
-        sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
-        rates = _turnout(one, known).rates
+    for one, tally, known in zip(asked, _tallies(asked), seen, strict=True):
+        sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+        rates = _turnout(one, tally, known).rates
         tables.append(
             CountTable(
                 mean=mean_over(one.owner, len(sizes)),
-                cells=release.estimate,
-                law=cell_law(release.law),
+                cells=tally.estimate,
+                law=cell_law(tally.law),
                 rates=rates,
                 grain=1 / np.maximum(sizes, 1),
-                prior=decode_seen(release, rates, one.graph, known).probabilities,
+                prior=decode_seen(tally, rates, one.graph, known).probabilities,
                 counted=(known & (sizes > 0)).astype(np.float64),
             )
         )

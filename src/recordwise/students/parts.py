@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from recordwise.arrays import Doubles, Singles
-from recordwise.labels.purity import softmax
+from recordwise.arrays import Doubles, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.table import CountTable, loss, tilted
 
