@@ -24,10 +24,10 @@ ROOT = Path(recordwise.__file__).parent
 
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
-    {"errors"},
+    {"errors", "progress"},
     {"extras"},
     {"formats"},
-    {"settings", "plugins", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "plugins", "arrays", "randomness", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},

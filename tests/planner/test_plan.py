@@ -12,7 +12,7 @@ from tests.planner.worlds import World, blobs
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.planner import Outlook, look, plan, predict, recommend_queries, rough_plan, simulate
+from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
 from recordwise.planner.planning import _candidates, _growing
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
@@ -111,6 +111,26 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
 
     sizes = (4, 16, 40, 80, found.recommended.num_queries)
     assert measured(found.recommended.num_queries) > max(map(measured, sizes)) - 0.02
+
+
+def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, tried = WORLDS["easy"], []
+    outcomes = Outlook.outcomes
+
+    def seen(self: Outlook, protocols: Any, places: Any = None) -> list[Outcome]:
+        tried.append(outcomes(self, protocols, places))
+        return tried[-1]
+
+    monkeypatch.setattr(Outlook, "outcomes", seen)
+    monkeypatch.setattr(planning, "_RECOMMENDED", {})
+    settings: dict[str, Any] = {"num_records": 3000, "num_classes": 3, "encoder": "scaler"}
+    for epsilon, tasks in (("1", 2), ("0.001", LEVELS)):  # votes stand out clearly from their noise, or hardly
+        tried.clear()
+        recommend_queries(terms(epsilon), world.pool, **settings)
+        assert {len(one) for one in tried} == {tasks}
+    tried.clear()
+    plan(outlook(world), terms("1"), num_queries=[6], votes_per_record=(1,))
+    assert {len(one) for one in tried} == {LEVELS}  # what is shown is the mean over all of them
 
 
 def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:

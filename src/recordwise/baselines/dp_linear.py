@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import softmax
 
+from recordwise.arrays import softmax
 from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
 from recordwise.baselines.public_scale import PublicScale
@@ -90,7 +90,7 @@ class DPLinear(Rival):
             self.weights_ = _softmax_regression(self.scale_(pool), sums / self._count, error * self.penalty)
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return np.asarray(softmax(self.scale_(vectors) @ self.weights_, axis=1))
+        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
 
 
 def _softmax_regression(

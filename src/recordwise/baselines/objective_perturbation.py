@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
-from scipy.special import softmax
 
+from recordwise.arrays import softmax
 from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import UNIT, gaussian_delta, left_of, noise_for, noised, shorten
 from recordwise.baselines.public_scale import PublicScale
@@ -121,7 +121,7 @@ class ObjectivePerturbation(Rival):
         self.weights_ = released["weights"]
 
     def probabilities(self, vectors: Vectors) -> Doubles:
-        return np.asarray(softmax(self.scale_(vectors) @ self.weights_, axis=1))
+        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
 
 
 def tilt_delta(epsilon: float, *, sigma: float, ridge: float, num_classes: int, neighbours: Neighbours) -> float:
@@ -183,7 +183,7 @@ def minimum(x: Doubles, labels: Places, tilt: Doubles, *, ridge: float, near: fl
             top = scores.max(axis=1, keepdims=True)
             value += float((np.log(np.exp(scores - top).sum(axis=1)) + top[:, 0]).sum())
             value -= float(scores[np.arange(len(y)), y].sum())
-            error = softmax(scores, axis=1)
+            error = softmax(scores)
             error[np.arange(len(y)), y] -= 1
             slope += rows.T @ error
         value += float((tilt * weights).sum() + ridge / 2 * (weights * weights).sum())
@@ -217,7 +217,7 @@ def _chunks(x: Doubles, labels: Places) -> list[tuple[Doubles, Places]]:
 
 def _curvature(x: Doubles, weights: Doubles, shape: tuple[int, ...], ridge: float) -> Callable[[Doubles], Doubles]:
     """The objective's Hessian at these weights, as a map of directions."""
-    probabilities = softmax(x @ weights.reshape(shape), axis=1)
+    probabilities = softmax(x @ weights.reshape(shape))
 
     def times(flat: Doubles) -> Doubles:
         direction = flat.reshape(shape)

@@ -23,6 +23,7 @@ from recordwise.data.pictures import BYTES, is_picture, pixels_of
 from recordwise.data.samples import Kind, Samples, taken
 from recordwise.data.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema, as_numbers, rows_of
 from recordwise.errors import InvalidInput
+from recordwise.progress import counted
 
 
 def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
@@ -127,7 +128,8 @@ def _table(
     return Schema(
         kind=Kind.TABLE,
         columns=tuple(
-            _column(name, cells, parse, word) for name, cells, word in zip(named, columns, forced, strict=True)
+            _column(name, cells, parse, word)
+            for name, cells, word in counted(zip(named, columns, forced, strict=True), len(columns))
         ),
     )
 

@@ -21,8 +21,10 @@ from recordwise.errors import InvalidInput, shown
 from recordwise.formats.documents import json_file, json_from
 from recordwise.formats.files import MOST_CONTENT, content_of, opened, understood, unpacked
 from recordwise.formats.layouts import Layout
+from recordwise.progress import done
 
 PLAIN = Layout()
+OFTEN = 1 << 12  # rows between two looks at how far the file is read
 END = 'end"of"file'  # reads otherwise where a quote is still open
 MOST_COLUMNS = 100_000
 # A run of equal cells takes no space in a file. Beyond this many cells a file must be large to hold many.
@@ -48,7 +50,12 @@ def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[s
         # A row of our own shows whether a quote was left open.
         lines = csv.reader(chain(text, [END]), delimiter=layout.between(path), skipinitialspace=True)
         header = [name.strip() for name in next(lines, [])]
-        rows = [line for line in lines if line]
+        rows = []
+        for number, line in enumerate(lines):
+            if line:
+                rows.append(line)
+            if number % OFTEN == 0:
+                done(binary.tell(), size)
     check_header(path.name, header)
     if header == [END] or not rows or rows.pop() != [END]:
         raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")

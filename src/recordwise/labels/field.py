@@ -20,8 +20,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from recordwise.arrays import softmax
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
@@ -51,17 +51,19 @@ def critical_coupling(num_classes: int) -> float:
 
 def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING) -> NDArray[np.float64]:
     """(s, C) probability of each label of each query."""
+    from scipy.sparse import csr_array
+
     num_queries, num_classes = known.log_likelihood.shape
-    strength = coupling * critical_coupling(num_classes) * facts.affinity
+    strength = csr_array(coupling * critical_coupling(num_classes) * facts.affinity)  # few queries are neighbours
     if num_queries <= num_classes:
-        strength = np.zeros_like(strength)  # one query per class, or less: neighbours have different labels
+        strength = 0 * strength  # one query per class, or less: neighbours have different labels
     expected, give = _expected_shares(known, facts)
     tilt = np.zeros(num_classes)
     posterior = np.full((num_queries, num_classes), 1 / num_classes)
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
         logits = known.log_likelihood + tilt + grown * (strength @ posterior)
-        posterior = (posterior + softmax(logits, axis=-1)) / 2
+        posterior = (posterior + softmax(logits)) / 2
         shares = facts.query_shares @ posterior
         lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
         tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)

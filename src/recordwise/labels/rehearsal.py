@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from recordwise.arrays import softmax
 from recordwise.labels.facts import Facts
 from recordwise.protocols.release import Evidence, Undecoded
 from recordwise.protocols.release.purity import mix
@@ -49,7 +49,7 @@ def rehearsed(
 
 
 def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    return np.asarray(softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature, axis=-1))
+    return np.asarray(softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature))
 
 
 def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.cluster import AgglomerativeClustering
 
-from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.kmeans import kmeans
 from recordwise.randomness import seeded
@@ -215,7 +214,7 @@ def _near(view: Singles, vectors: Singles, labels: Ints, num_classes: int) -> Do
     np.fill_diagonal(apart, np.inf)
     reach = max(float(np.median(apart.min(axis=1))), np.finfo(float).tiny)
     distance = (wide**2).sum(axis=1) - 2 * view @ wide.T + (view.astype(np.float64) ** 2).sum(axis=1)[:, None]
-    weight = softmax(-distance / reach, axis=-1)
+    weight = softmax(-distance / reach)
     return np.asarray(np.log(weight @ np.eye(num_classes)[labels] + 1e-3))
 
 
@@ -248,7 +247,7 @@ class _View:
 
     def settled(self, logits: Doubles) -> Doubles:
         """Classes whose borders have moved to where the pool is thin: each sample follows its neighbours."""
-        probabilities = softmax(logits / max(float(logits.std()), np.finfo(float).tiny), axis=-1)
+        probabilities = softmax(logits / max(float(logits.std()), np.finfo(float).tiny))
         shares = probabilities.mean(axis=0)
         for _ in range(SETTLING):
             balance = shares / np.maximum(probabilities.mean(axis=0), 1e-9)
@@ -273,10 +272,10 @@ class _View:
 
     def _overlapping(self, logits: Doubles, shares: Doubles, log_temperature: float) -> Task:
         scaled = logits / np.exp(log_temperature)
-        probabilities = softmax(scaled, axis=-1)
+        probabilities = softmax(scaled)
         for _ in range(BALANCING):
             scaled = scaled + np.log(shares / np.maximum(probabilities.mean(axis=0), 1e-12))
-            probabilities = softmax(scaled, axis=-1)
+            probabilities = softmax(scaled)
         chosen = (self.wide @ (self.fit @ probabilities)).argmax(axis=1)
         right = np.take_along_axis(probabilities, chosen[:, None], axis=1)
         return Task(probabilities=probabilities, attainable=float(right.mean()))
@@ -286,6 +285,6 @@ def _balanced(logits: Doubles, shares: Doubles) -> Doubles:
     """The same logits in units of their deviation, shifted until the classes have their shares."""
     scaled = logits / max(float(logits.std()), np.finfo(float).tiny)
     for _ in range(BALANCED):
-        found = softmax(scaled / SHARPLY, axis=-1).mean(axis=0)
+        found = softmax(scaled / SHARPLY).mean(axis=0)
         scaled = scaled + SHARPLY * np.log(shares / np.maximum(found, 1e-4))
     return scaled

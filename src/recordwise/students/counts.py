@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
+from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
+from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
@@ -40,6 +40,7 @@ from recordwise.students.table import CountTable, mean_over, tilted
 
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
+CHOSEN, FITTED = 0.85, 0.95  # of the work, about: settings are chosen, the linear student is fitted
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
@@ -116,7 +117,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return np.asarray(softmax(logits, axis=1))
+        return np.asarray(softmax(logits))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -166,27 +167,30 @@ def learn_from_counts(
     rng = seeded(seed, "teaching from counts")
     if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
         folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
-        choice = choose(
-            vectors,
-            [one.owner for one in asked],
-            tables,
-            folds,
-            lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
-            hidden=hidden,
-            rng=rng,
-        )
+        with part(0.0, CHOSEN):
+            choice = choose(
+                vectors,
+                [one.owner for one in asked],
+                tables,
+                folds,
+                lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
+                hidden=hidden,
+                rng=rng,
+            )
     if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
         weights, bias = blend([logits_of(vectors, parts[0])], tables)
     else:
         weights, bias = choice.weights, choice.bias
-        parts.append(regression(vectors, tables, choice.penalty))
+        with part(CHOSEN, FITTED):
+            parts.append(regression(vectors, tables, choice.penalty))
     coefficients = sum((w * part for w, part in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
     coefficients[-1] += bias
     logits, net = logits_of(vectors, coefficients), None
     if choice is not None and choice.network_penalty is not None and hidden is not None:
-        net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
+        with part(FITTED, 1.0):
+            net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
-    probabilities = tilted(softmax(logits, axis=1), tables)
+    probabilities = tilted(softmax(logits), tables)
     return Learnt(
         student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import softmax
 
-from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE, CellLaw
 from recordwise.labels.soft import project
 
@@ -86,7 +85,7 @@ def mean_over(owner: Ints, num_queries: int) -> csr_array:
 
 def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]:
     """The negative log-likelihood of the tables with the decoder's pseudo-records, and its (m, C) gradient."""
-    probabilities = softmax(logits, axis=1)
+    probabilities = softmax(logits)
     total, by_probability = 0.0, np.zeros_like(probabilities)
     for table in tables:
         shares = np.maximum((table.mean @ probabilities).astype(np.float64), 1e-9)
@@ -95,7 +94,8 @@ def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
         by_probability += table.mean.T @ downhill.astype(np.float32)
-    return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
+    mean = np.einsum("mc,mc->m", by_probability, probabilities)
+    return total, probabilities * (by_probability - mean[:, None])
 
 
 def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import softmax
 from recordwise.privacy.noise.law import Law
 
 PURITIES = 9
@@ -48,7 +49,7 @@ class Evidence:
     @cached_property
     def purity(self) -> NDArray[np.float64]:
         """(s, C) the expected purity, for each label the query may have."""
-        return np.asarray(_softmax(self.by_purity) @ self.purities)
+        return np.asarray(softmax(self.by_purity) @ self.purities)
 
     def learned(self, posterior: NDArray[np.float64]) -> Evidence:
         """The same evidence, once it is learned from all queries together how common each purity is.
@@ -57,13 +58,13 @@ class Evidence:
         """
         log_common = np.zeros(len(self.purities))  # log of how common, beside the average purity
         for _ in range(LEARNING_STEPS):
-            counted = np.einsum("scr,sc->r", _softmax(self.by_purity + log_common), posterior)
+            counted = np.einsum("scr,sc->r", softmax(self.by_purity + log_common), posterior)
             log_common = np.log((counted + 1) / (counted + 1).mean())
         return replace(self, by_purity=self.by_purity + log_common)
 
     def posterior(self) -> NDArray[np.float64]:
         """(s, C) probability of each label when all were equally likely before."""
-        return _softmax(self.log_likelihood)
+        return softmax(self.log_likelihood)
 
 
 def mix(posterior: NDArray[np.float64], purity: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,12 +79,6 @@ def log_mean_exp(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log of the mean of the exponentials along the last axis."""
     top = logs.max(axis=-1)
     return np.asarray(top + np.log(np.exp(logs - top[..., None]).mean(axis=-1)))
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import softmax  # a device, which decodes nothing, does without SciPy
-
-    return np.asarray(softmax(logits, axis=-1))
 
 
 def tried_purities(num_classes: int) -> NDArray[np.float64]:
