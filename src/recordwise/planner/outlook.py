@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
-FAST = (COUNTS, "linear")  # students that a plan can afford to teach; any other is stood for by the first
+AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None}  # who stands in a plan for students that take longer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -177,13 +177,17 @@ def look(
         # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
         queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
         decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
-        student=StudentSettings(taught.model) if _name(taught.model) in FAST else StudentSettings(),
+        student=StudentSettings(_affordable(taught.model)),
         seed=seed,
     )
 
 
-def _name(student: Any) -> Any:
-    return student.get("name") if isinstance(student, dict) else student
+def _affordable(student: Any) -> Any:
+    """The student that a plan teaches instead: linear, on labels or from counts."""
+    given = dict(student) if isinstance(student, Mapping) else {"name": student}
+    if given.get("name") == "linear":
+        return student
+    return {**given, **AFFORDABLE} if given.get("name") == COUNTS else AFFORDABLE
 
 
 def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:

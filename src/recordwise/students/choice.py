@@ -75,13 +75,15 @@ def choose(
     network_penalty = None
     if hidden is not None:
         base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
+        linear = score
         for strength in NETWORK_PENALTIES:
-            joined = [
-                start
-                + network(trial.vectors, start, held, hidden=hidden, penalty=strength, rng=rng).logits(trial.vectors)
-                for start, held in zip(base, trial.fitted, strict=True)
-            ]
-            found = trial.scored(trial.answers(joined))
+            joined = list(base)
+            for fold, held in enumerate(trial.fitted):
+                net = network(trial.vectors, base[fold], held, hidden=hidden, penalty=strength, rng=rng)
+                joined[fold] = base[fold] + net.logits(trial.vectors)
+                found = trial.scored(trial.answers(joined))
+                if found.sum() <= linear.sum():  # no fold after it is worth the time
+                    break
             if _clearly(found - score):
                 network_penalty, score = strength, found
     common = np.concatenate([_common(table) for table in trial.judges])
