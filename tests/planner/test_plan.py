@@ -117,8 +117,8 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
     world, tried = WORLDS["easy"], []
     outcomes = Outlook.outcomes
 
-    def seen(self: Outlook, protocols: Any, places: Any = None) -> list[Outcome]:
-        tried.append(outcomes(self, protocols, places))
+    def seen(self: Outlook, protocols: Any, places: Any = None, **more: Any) -> list[Outcome]:
+        tried.append(outcomes(self, protocols, places, **more))
         return tried[-1]
 
     monkeypatch.setattr(Outlook, "outcomes", seen)
@@ -131,6 +131,24 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
     tried.clear()
     plan(outlook(world), terms("1"), num_queries=[6], votes_per_record=(1,))
     assert {len(one) for one in tried} == {LEVELS}  # what is shown is the mean over all of them
+
+
+@pytest.mark.parametrize("sizes", [[100, 200, 400, 800], [800, 400, 200, 100]])
+def test_numbers_of_queries_are_compared_on_equally_many_samples(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were each size judged on its own samples, the most queries would win: they come with the most samples."""
+
+    def outcomes(self: Outlook, protocols: Any, places: Any = None, *, room_for: int = 0) -> list[Outcome]:
+        asked = protocols[0].ballot.num_queries
+        right = self.samples_for(max(asked, room_for)) / 10_000 - 1e-4 * abs(asked - 200)
+        return [Outcome(labels=right, student=right)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(2, 1.0, pool=6_000))
+    assert view.samples_for(100) < view.samples_for(400) < view.samples_for(800)
+    found = plan(view, terms("1"), num_queries=sizes, votes_per_record=(1,), compare=False)
+    assert found.recommended.num_queries == 200
 
 
 def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:

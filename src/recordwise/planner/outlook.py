@@ -63,9 +63,15 @@ class Outlook:
     def __post_init__(self) -> None:
         members(self, manner=Manner)
 
-    def outcomes(self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None) -> list[Outcome]:
-        """What a run under these protocols comes to, in each of the tasks, or in those at some places."""
-        sketch, tasks = self._sketch(protocols[0].ballot.num_queries)
+    def outcomes(
+        self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None, *, room_for: int = 0
+    ) -> list[Outcome]:
+        """What a run under these protocols comes to, in each of the tasks, or in those at some places.
+
+        Args:
+          room_for: Play the pool with as many samples as so many queries need, where these queries need fewer.
+        """
+        sketch, tasks = self._sketch(max(room_for, protocols[0].ballot.num_queries))
         design = Design(
             protocols=protocols,
             schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
@@ -102,11 +108,15 @@ class Outlook:
         """How often a student is right that is taught the truth, in each task."""
         return [task.attainable for task in self._sketch(1)[1]]
 
-    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+    def samples_for(self, num_queries: int) -> int:
+        """How many samples of the pool play it when so many queries are asked."""
         wanted = SAMPLES
         while wanted < min(self.num_samples, PER_QUERY * num_queries):
             wanted *= 2
-        count = min(wanted, self.num_samples)
+        return min(wanted, self.num_samples)
+
+    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+        count = self.samples_for(num_queries)
         if count not in self.sketches:
             vectors = self._vectors(count)
             sketch = Sketch(
