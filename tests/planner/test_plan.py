@@ -13,6 +13,7 @@ from tests.planner.worlds import World, blobs
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
+from recordwise.planner.outlook import AFFORDABLE
 from recordwise.planner.planning import _candidates, _growing
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
@@ -47,7 +48,7 @@ def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -
     world = WORLDS[name]
     right = []
     for draw in range(3):
-        model = PrivateDistiller(float(epsilon), num_queries=s, encoder="scaler")
+        model = PrivateDistiller(float(epsilon), num_queries=s, encoder="scaler", student=AFFORDABLE)
         model.fit(world.records, world.labels, X_public=world.pool, noise=SeededNoise(draw))
         right.append(model.score(world.test, world.test_labels))
     told = predict(outlook(world, labelled=150), terms(epsilon), num_queries=s).student_accuracy
