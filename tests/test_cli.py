@@ -196,7 +196,7 @@ def test_a_page_is_written_again_from_a_summary(
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
     folder, told = job.parent / "runs" / "job", capsys.readouterr().out
     for said in (
-        "As odds: ",
+        "In odds: ",
         "Labels are clear: ",
         "queries asked: 40",
         "encoder: ",
