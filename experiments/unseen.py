@@ -135,13 +135,13 @@ def columns(way: str, every: list[dict[str, float]]) -> dict[str, list[float]]:
     return {f"{way}_{key}": [one[key] for one in every] for key in every[0]}
 
 
-def measured(chances: Floats, truth: Ints) -> dict[str, float]:
+def measured(probabilities: Floats, truth: Ints) -> dict[str, float]:
     found = {
-        "accuracy": float((chances.argmax(axis=1) == truth).mean()),
-        "calibration_error": calibration_error(chances, truth),
+        "accuracy": float((probabilities.argmax(axis=1) == truth).mean()),
+        "calibration_error": calibration_error(probabilities, truth),
     }
-    if chances.shape[1] == 2:
-        found["auc"] = float(roc_auc_score(truth, chances[:, 1]))
+    if probabilities.shape[1] == 2:
+        found["auc"] = float(roc_auc_score(truth, probabilities[:, 1]))
     return {key: round(value, 4) for key, value in found.items()}
 
 

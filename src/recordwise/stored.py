@@ -20,6 +20,8 @@ from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from typing import Any
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -316,10 +318,7 @@ def _by_skops(value: Any) -> bytes | None:
 
 
 def _from_skops(content: bytes, trusted: Collection[str]) -> Any:
-    try:
-        skops = importlib.import_module("skops.io")
-    except ImportError as fault:
-        raise MissingExtra("a scikit-learn object was kept by skops: pip install 'recordwise[skops]'") from fault
+    skops = optional("skops.io", "this scikit-learn object", extra="skops")
     unknown = sorted(set(skops.get_untrusted_types(data=content)) - set(trusted))
     if unknown:
         raise InvalidInput(f"must be of types that skops trusts, this also needs {shown(unknown)}")

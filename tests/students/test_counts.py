@@ -74,8 +74,8 @@ def right(learnt: Learnt, world: World) -> float:
     return float((learnt.student.predict(world.test) == world.test_labels).mean())
 
 
-def auc(chances: Floats, world: World) -> float:
-    return float(roc_auc_score(world.test_labels, chances[:, 1]))
+def auc(probabilities: Floats, world: World) -> float:
+    return float(roc_auc_score(world.test_labels, probabilities[:, 1]))
 
 
 def today(world: World, asked: Asked) -> Floats:
@@ -105,14 +105,14 @@ def test_the_table_knows_more_than_a_label_per_query() -> None:
     assert right(learnt, WORLD) > float(best.score(WORLD.test, WORLD.test_labels)) - 0.02
 
 
-def surprise_of(chances: Floats) -> float:
+def surprise_of(probabilities: Floats) -> float:
     """Mean log-loss on the test samples."""
-    return float(-np.log(chances[np.arange(len(chances)), WORLD.test_labels]).mean())
+    return float(-np.log(probabilities[np.arange(len(probabilities)), WORLD.test_labels]).mean())
 
 
 def test_probabilities_are_true() -> None:
-    chances = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")]).student.predict_proba(WORLD.test)
-    confidence, correct = chances.max(axis=1), chances.argmax(axis=1) == WORLD.test_labels
+    probabilities = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")]).student.predict_proba(WORLD.test)
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == WORLD.test_labels
     bins = np.minimum((confidence * 10).astype(int), 9)
     error = sum(abs(confidence[bins == b].sum() - correct[bins == b].sum()) for b in range(10)) / len(correct)
     assert error < 0.05
@@ -162,11 +162,11 @@ def test_a_rare_class_is_found_though_records_abstain() -> None:
     world = World(pool=pool, records=records, test=test, pool_labels=pl, record_labels=rl, test_labels=tl)
     abstaining = np.flatnonzero((np.linalg.norm(records, axis=1) < 1) & (rng.random(len(records)) < 0.9))
     learnt = learn_from_counts(world.pool, [asked_of(world, "2", s=5, abstaining=abstaining)])
-    chances = learnt.student.predict_proba(world.test)
+    probabilities = learnt.student.predict_proba(world.test)
     best = teach(student_from("linear", seed=0), world.pool, np.eye(2)[world.pool_labels])
     assert learnt.turnout[0].voting == pytest.approx(1 - len(abstaining) / len(records), abs=0.05)
-    assert auc(chances, world) > auc(best.predict_proba(world.test), world) - 0.01
-    assert chances[:, 1].mean() == pytest.approx(0.06, abs=0.02)
+    assert auc(probabilities, world) > auc(best.predict_proba(world.test), world) - 0.01
+    assert probabilities[:, 1].mean() == pytest.approx(0.06, abs=0.02)
 
 
 def test_several_releases_over_several_partitions_teach_one_student() -> None:
@@ -229,9 +229,9 @@ def test_class_weights_move_the_odds() -> None:
 def test_a_threshold_moves_answers_and_leaves_probabilities() -> None:
     asked = asked_of(WORLD, "1", s=8)
     plain, eager = (learn_from_counts(WORLD.pool, [asked], threshold=at).student for at in (None, 0.2))
-    chances = plain.predict_proba(WORLD.test)
-    assert (eager.predict_proba(WORLD.test) == chances).all()
-    assert (eager.predict(WORLD.test) == (chances[:, 1] >= 0.2)).all()
+    probabilities = plain.predict_proba(WORLD.test)
+    assert (eager.predict_proba(WORLD.test) == probabilities).all()
+    assert (eager.predict(WORLD.test) == (probabilities[:, 1] >= 0.2)).all()
 
 
 def test_what_cannot_teach_is_refused_in_one_line() -> None:
@@ -318,8 +318,8 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
     owner = np.concatenate([np.arange(num_queries - 1), rng.integers(-1, num_queries - 1, 21 - num_queries)])
     release = tally_of(rng.normal(size=(num_queries, num_classes)) * 50, DiscreteLaplace(Fraction(30)))
     learnt = learn_from_counts(pool, [Asked(release=release, owner=owner)])
-    chances = learnt.student.predict_proba(pool)
-    assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
+    probabilities = learnt.student.predict_proba(pool)
+    assert probabilities.shape == (20, num_classes) and np.allclose(probabilities.sum(axis=1), 1)
     assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
 
 

@@ -21,13 +21,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import softmax
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling
@@ -38,7 +38,7 @@ GIVE = 0.1  # shares may always differ a little from what is expected
 
 def decode_field(release: Undecoded, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)
     return labels_from(release, known, posterior, "field")
 

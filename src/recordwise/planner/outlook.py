@@ -22,6 +22,7 @@ from recordwise.nearest import Metric
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
 from recordwise.privacy.guarantee import members
+from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
@@ -32,6 +33,7 @@ from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
+LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
 AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None}  # who stands in a plan for students that take longer
 
 
@@ -83,7 +85,11 @@ class Outlook:
             seed=self.seed,
         )
         wanted = range(len(tasks)) if places is None else places
-        return [simulate(sketch, tasks[place], design, self.num_records, self.seed + place) for place in wanted]
+        found = []
+        for number, place in enumerate(wanted):
+            with part(number, number + 1, len(wanted)):
+                found.append(simulate(sketch, tasks[place], design, self.num_records, self.seed + place))
+        return found
 
     def sample(self) -> NDArray[np.float32]:
         """Some of the pool's vectors, in few dimensions."""
@@ -158,9 +164,12 @@ def look(
     whole(num_records=num_records, num_classes=num_classes)
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
-    fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
-    manner = how_encoded(fitted, pool)
-    vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
+    with part(0, 1, LOOKS):
+        fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
+    with part(1, 2, LOOKS):
+        manner = how_encoded(fitted, pool)
+    with part(2, 3, LOOKS):
+        vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
     asked = queries_from(queries)
     if not isinstance(asked, QuerySettings):
         asked = QuerySettings()  # others may not be able to ask a part of the pool
@@ -172,7 +181,8 @@ def look(
     places = _labelled(labels, len(pool), num_classes)
     if len(places):
         seen = np.asarray(labels, dtype=np.int64)[places]
-        shown = encode_public(fitted, rows(pool, places), manner=manner)
+        with part(3, LOOKS, LOOKS):
+            shown = encode_public(fitted, rows(pool, places), manner=manner)
         known = replace(known, vectors=lens.student(shown), labels=seen)
     return Outlook(
         pool=pool,

@@ -14,7 +14,7 @@ from recordwise.hashing import fingerprint
 from recordwise.planner.outlook import Outlook, look
 from recordwise.planner.simulate import Outcome
 from recordwise.privacy.guarantee import Trust
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import names
 from recordwise.protocols.terms import Terms
@@ -196,19 +196,17 @@ def plan(
       votes_per_record: Votes per record to consider; None is 1 and, for the best number of queries, 2.
       compare: Also predict other mechanisms and other trust at the same budget.
     """
-    progress = progress or Silent()
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
     first, *more = votes_per_record or ((1,) if terms.one_vote else (1, 2))
     considered, standing = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
     recommended = considered[_best(standing)]
     size = recommended.num_queries
-    with progress.step("plan: votes per record", 1 + len(more)) as advance:
-        advance(1)  # the first number of votes is the one searched with
-        for votes in more:
-            advance(1)
+    with step(progress, "plan: votes per record"):
+        for number, votes in enumerate(more):
             if votes <= size:
-                considered.append(predict(outlook, terms, num_queries=size, votes_per_record=votes))
+                with part(number, number + 1, len(more)):
+                    considered.append(predict(outlook, terms, num_queries=size, votes_per_record=votes))
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
@@ -244,10 +242,11 @@ def search(
     found: list[Prediction] = []
     standing: list[float] = []
     tried: dict[str, Any] = {"votes_per_record": votes_per_record, "places": places}
-    with (progress or Silent()).step("plan: numbers of queries", len(sizes)) as advance:
-        for size in sizes:
+    with step(progress, "plan: numbers of queries"):
+        for number, size in enumerate(sizes):
             try:
-                one = predict(outlook, terms, num_queries=size, **tried)
+                with part(number, number + 1, len(sizes)):
+                    one = predict(outlook, terms, num_queries=size, **tried)
             except InvalidInput:  # a pool of copies: it has fewer different samples than queries
                 if num_queries is not None or not found:
                     raise
@@ -259,7 +258,6 @@ def search(
             added = here.student_accuracy.mean - before.student_accuracy.mean
             standing.append(standing[-1] + added if found else one.student_accuracy.mean)
             found.append(one)
-            advance(1)
             if num_queries is None and _past_the_best(standing):
                 break
     return found, standing
@@ -350,20 +348,20 @@ def _best(right: Sequence[float]) -> int:
     return int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())
 
 
-def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress) -> list[Prediction]:
+def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress | None) -> list[Prediction]:
     """The other mechanisms of the same trust, and what "auto" takes under each other trust that can keep the terms."""
     others = [_kept_by(terms, terms.trust, name) for name in names(terms.trust)]
     others += [_kept_by(terms, trust, AUTO) for trust in Trust if trust is not terms.trust]
     found: list[Prediction] = []
-    with progress.step("plan: mechanisms and trust", len(others)) as advance:
-        for other in others:
-            advance(1)
+    with step(progress, "plan: mechanisms and trust"):
+        for number, other in enumerate(others):
             if other is None:
                 continue
             size = outlook.known.num_classes if other.one_query_per_class else chosen.num_queries
             votes = 1 if other.one_vote else chosen.votes_per_record
             try:
-                one = predict(outlook, other, num_queries=size, votes_per_record=votes)
+                with part(number, number + 1, len(others)):
+                    one = predict(outlook, other, num_queries=size, votes_per_record=votes)
             except RecordwiseError:
                 continue  # it cannot keep these terms on this ballot
             if (one.trust, one.mechanism) != (chosen.trust, chosen.mechanism) and one not in found:

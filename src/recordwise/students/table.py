@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE, CellLaw
-from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
