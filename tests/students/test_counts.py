@@ -298,6 +298,8 @@ def test_a_network_that_helps_no_fold_is_not_tried_on_the_others(monkeypatch: py
     monkeypatch.setattr(choice, "network", wild)
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")], hidden=4)
     assert learnt.student.network is None and len(tried) == len(choice.NETWORK_PENALTIES)
+    learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=40)], hidden=4)
+    assert len(tried) == len(choice.NETWORK_PENALTIES)  # with few queries none is tried
 
 
 def test_any_other_student_learns_the_chances_of_the_pool() -> None:
