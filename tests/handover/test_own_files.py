@@ -256,7 +256,7 @@ def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monke
         assert CliRunner().invoke(app, command).exit_code == 0
     card = (tmp_path / "given" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: recordwise\n")
-    assert "Pure differential privacy" in card and "which is 88.1 % sure" in card
+    assert "Pure differential privacy" in card and "88.1 % sure instead of 50 %" in card
     assert "was not scored" in card and "SHA-256" in card and str(tmp_path) not in card
     again = CliRunner().invoke(app, ["export", run, "--to", "given"])
     assert again.exit_code != 0 and "new or an empty folder" in str(again.exception)
@@ -343,7 +343,8 @@ def test_labels_come_back_from_csv_and_go_into_parquet(tmp_path: Path) -> None:
 
 def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp_path: Path) -> None:
     rng = seeded(0, "threshold")
-    rows, labels = rng.normal(size=(300, 2)) + np.array([2, 0]), np.arange(300) % 2
+    labels = np.arange(300) % 2
+    rows = rng.normal(size=(300, 2)) + np.array([2, 0])
     rows[labels == 1] -= [4, 0]
     student = {"name": "counts", "threshold": 0.999}
     with uncounted():

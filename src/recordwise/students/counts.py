@@ -195,7 +195,9 @@ def learn_from_counts(
         student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,
         turnout=who,
-        contrast=tuple(contrast(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
+        contrast=tuple(
+            contrast(release, voted.rates, one.graph) for one, release, voted in zip(asked, releases, who, strict=True)
+        ),
         explained=None if choice is None else choice.explained,
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
