@@ -155,11 +155,11 @@ def release(features: Features, plan: Schedule, path: Path) -> None:
         protocol = PROTOCOLS[run.setting.protocol](votes.ballot, Fraction(str(run.setting.epsilon)), len(votes))
         protocol, noise = protocol.informed(queries.sizes), SeededNoise(run.draw)
         released = pipeline.release(votes, protocol, noise)
-        if isinstance(released, Tally):
+        if released.has_counts:
             asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
             learnt = learn_from_counts(pool, [asked])
             first, said = learnt.probabilities.astype(np.float64), learnt.student.predict_proba(test)
-            kept[f"{run.name}/estimate"] = released.estimate
+            kept[f"{run.name}/estimate"] = released.scores()
         else:
             labels = decode(released, sizes=queries.sizes, graph=graph, num_records=len(votes)).hard[queries.owner]
             first, said = other_half(pool, labels), discriminant(pool, labels, test)

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE, CellLaw
-from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
@@ -101,7 +100,8 @@ def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
         by_probability += table.of_each_sample @ downhill.astype(np.float32)
-    return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
+    mean = np.einsum("mc,mc->m", by_probability, probabilities)
+    return total, probabilities * (by_probability - mean[:, None])
 
 
 def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:

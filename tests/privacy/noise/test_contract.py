@@ -32,9 +32,9 @@ from recordwise.privacy.noise import (
     SeededNoise,
     SumOfEstimates,
 )
-from recordwise.privacy.noise.real import Bounds
+from recordwise.privacy.noise.real import Enclosure
 from recordwise.privacy.noise.uniform import Uniform
-from recordwise.protocols.release import LAWS
+from recordwise.protocols.release.tally import LAWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +251,7 @@ def test_no_float_decides_a_draw(kind: type, monkeypatch: pytest.MonkeyPatch) ->
     """Sending every draw to the exact comparison changes no outcome."""
 
     class Revealed(Uniform):
-        def _reveal(self, bits: int) -> Bounds:
+        def _reveal(self, bits: int) -> Enclosure:
             self._noise = spare  # bits that one draw needs beyond its first do not shift those of the next
             return super()._reveal(bits)
 
