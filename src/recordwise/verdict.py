@@ -117,20 +117,20 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
 
 
 def _judged(
-    expected: tuple[float, float], commonest: float | None, sure: float, carried: float, *, counts: bool
+    expected: tuple[float, float], commonest: float | None, sure: float, by_label: float, *, counts: bool
 ) -> Verdict:
     """Judge what labels add.
 
     Args:
       expected: Between which shares of the labels are right.
       sure: How often a query's label is the commonest class of its records.
-      carried: The share of a query's records that have its label.
+      by_label: The share of a query's records that have its label.
       counts: Whether a release shows counts.
     """
     base = commonest or 0.0
     gain = ((expected[0] + expected[1]) / 2 - base) / max(1 - base, 1e-9)
     # A query's label carries its records' share where it is right, and next to none of them where it is not.
-    overlap = commonest is not None and 1 - min(1.0, carried / max(sure, 1e-9)) >= 1 - sure
+    overlap = commonest is not None and 1 - min(1.0, by_label / max(sure, 1e-9)) >= 1 - sure
     if gain >= CLEAR:
         return Verdict(
             level=Level.CLEAR,

@@ -169,7 +169,7 @@ def test_the_odds_are_reached_and_read_as_two_sentences() -> None:
     assert 0.5 * float(np.maximum(one, other).sum()) == pytest.approx(approximate.certainty)
     assert Guarantee(epsilon=1).certainty == pytest.approx(e / (1 + e))
     assert Guarantee(epsilon=1).as_odds() == (
-        "In odds: suppose that an attacker knows everything but which of two versions of one record was used, and that "
+        "In odds: suppose an attacker knows everything but which of two versions of one record was used, and "
         "this is an even bet (1 to 1). All that is released can bring the odds to at most 2.719 to 1: 73.2 % sure "
         "instead of 50 %."
     )

@@ -226,9 +226,7 @@ class Guarantee:
             (Unit.CLIENT, Neighbours.REPLACE): "which of two versions of one client's records was used",
             (Unit.CLIENT, Neighbours.ADD_REMOVE): "whether one client took part",
         }[self.unit, self.neighbours]
-        before = (
-            f"In odds: suppose that an attacker knows everything but {unknown}, and that this is an even bet (1 to 1)."
-        )
+        before = f"In odds: suppose an attacker knows everything but {unknown}, and this is an even bet (1 to 1)"
         if self.epsilon >= MOST_ODDS:
             return f"{before}. All that is released may bring the odds to more than a million to 1: next to no limit."
         odds, sure = rounded_up(self._odds), percent_up(self.certainty)
