@@ -36,7 +36,7 @@ from recordwise.labels.facts import Facts
 from recordwise.pipeline import release
 from recordwise.privacy.noise import Normal, SeededNoise
 from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
-from recordwise.protocols.release import Release, Tally
+from recordwise.protocols.release import Release
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 from recordwise.votes import Ballot, Votes
@@ -135,8 +135,8 @@ def releases(bed: Bed, epsilon: float, seed: int) -> dict[str, Release]:
 
 def as_if_normal(released: Release) -> Release:
     """The same tally, its noise mistaken for a normal of equal variance."""
-    assert isinstance(released, Tally)
-    return replace(released, law=Normal(released.law.std + 1e-9))
+    assert released.tally is not None
+    return replace(released.tally, law=Normal(released.tally.law.std + 1e-9))
 
 
 def methods(bed: Bed) -> dict[str, tuple[str, Callable[[Release], Labels]]]:

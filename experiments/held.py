@@ -202,13 +202,13 @@ def released(features: Features, run: Run, *, corrected: bool) -> dict[str, NDAr
     tally = pipeline.release(votes, protocol.informed(queries.sizes), SeededNoise(run.draw))
     labels = decode(tally, sizes=queries.sizes, graph=graph, num_records=len(votes))
     kept: dict[str, NDArray[np.generic]] = {"owner": queries.owner.astype(np.int16)}
-    if isinstance(tally, Tally):
+    if tally.has_counts:
         asked = [Asked(release=tally, owner=queries.owner, graph=graph, num_records=len(votes))]
         learnt = learn_from_counts(pool, asked)
         first, said = learnt.probabilities.astype(np.float64), learnt.student.predict_proba(test)
         if corrected:
             first = corrected_by(tables_of(asked)[0], queries.owner, first, labels.probabilities)
-        kept["estimate"] = tally.estimate
+        kept["estimate"] = tally.scores()
     else:
         hard = labels.hard[queries.owner]
         first, said = other_half(pool, hard), discriminant(pool, hard, test)

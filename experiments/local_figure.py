@@ -32,7 +32,6 @@ from recordwise.protocols.local import (
     UnaryEncoding,
 )
 from recordwise.protocols.local.channel import Channel
-from recordwise.protocols.release import Tally
 from recordwise.votes.ballot import Ballot, Votes
 
 ROOT = Path(__file__).parents[1]
@@ -82,9 +81,8 @@ def measure(mechanism: LocalMechanism, records: int) -> float:
         np.tile(np.arange(ballot.labels_per_record, dtype=np.int32), (records, 1)),
     )
     noise = SeededNoise(1)
-    tally = release(votes, mechanism, noise)
-    assert isinstance(tally, Tally)
-    return float(((tally.estimate - votes.counts()) ** 2).mean() / records)
+    estimate = release(votes, mechanism, noise).scores()
+    return float(((estimate - votes.counts()) ** 2).mean() / records)
 
 
 def paper_channel(epsilon: Fraction) -> Channel:

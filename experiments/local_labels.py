@@ -28,7 +28,6 @@ from recordwise.protocols.local import (
     SubsetSelection,
     UnaryEncoding,
 )
-from recordwise.protocols.release import Tally
 from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
 from recordwise.votes.ballot import Ballot, Votes
@@ -83,11 +82,10 @@ def run(mechanism: LocalMechanism, seed: int) -> tuple[float, float]:
     labels = np.where(rng.random(RECORDS) < PURITY, clusters, strays)
     votes = Votes(BALLOT, clusters[:, None].astype(np.int32), labels[:, None].astype(np.int32))
     tally = release(votes, mechanism, SeededNoise(seed))
-    assert isinstance(tally, Tally)
     share = votes.counts() / votes.counts().sum(axis=1, keepdims=True)
     rows = np.arange(CLASSES)
     joint = decode(tally, sizes=np.ones(CLASSES), graph=None, decoder="assignment", num_records=RECORDS).hard
-    return float(share[rows, joint].mean()), float(share[rows, tally.estimate.argmax(axis=1)].mean())
+    return float(share[rows, joint].mean()), float(share[rows, tally.scores().argmax(axis=1)].mean())
 
 
 if __name__ == "__main__":

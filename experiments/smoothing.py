@@ -17,10 +17,10 @@ from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import chance_of_leading
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import count_variance, evidence, mix
 from recordwise.labels.soft import project
 from recordwise.privacy.noise.normal import Normal
-from recordwise.protocols.release import Choices, Undecoded
+from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release.purity import count_variance, mix
 
 ROUGHNESS = 24.0  # one over the variance of a class share given the neighbours' shares
 LEASH = 0.1  # pulls towards equal shares what no count holds in place
@@ -28,17 +28,18 @@ LEASH = 0.1  # pulls towards equal shares what no count holds in place
 
 def decode_smoothing(release: Undecoded, facts: Facts) -> Labels:
     """Hard labels from smoothed counts, or from smoothed choices, which are counted as one vote each."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     num_queries, num_classes = known.log_likelihood.shape
-    if isinstance(release, Choices):
+    tally = release.tally
+    if tally is None:
         precision = np.ones(num_queries)
         pull = mix(known.posterior(), known.purity) - 1 / num_classes
     else:
         if known.records is None:
             raise InvalidInput("smoothing a tally needs the number of records")
-        records, variance = known.records, release.law.std**2 + count_variance(known.records)
+        records, variance = known.records, tally.law.std**2 + count_variance(known.records)
         precision = records**2 / variance
-        pull = (records / variance)[:, None] * (release.estimate - records[:, None] / num_classes)
+        pull = (records / variance)[:, None] * (tally.estimate - records[:, None] / num_classes)
     prior = ROUGHNESS * ((1 + LEASH) * np.eye(num_queries) - facts.affinity)
     covariance = np.linalg.inv(np.diag(precision) + prior)
     shares = 1 / num_classes + covariance @ pull

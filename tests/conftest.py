@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 import hypothesis
 import pytest
+import typer.main
 
 # Test folders hold modules beside the tests that share them.
 TESTS = Path(__file__).parent
@@ -22,6 +24,9 @@ from in_memory import memory  # noqa: E402  # it lies in one of them
 # Workers get it from their parent, and whatever tests start gets it from them.
 if folder := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
+# The tree of commands is made once, and not for each of the hundreds of commands that tests give in one process.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)

@@ -196,7 +196,7 @@ def test_a_page_is_written_again_from_a_summary(
     assert recordwise("run", job, monkeypatch=monkeypatch) == 0
     folder, told = job.parent / "runs" / "job", capsys.readouterr().out
     for said in (
-        "As odds: ",
+        "In odds: ",
         "Labels are clear: ",
         "queries asked: 40",
         "encoder: ",
@@ -249,6 +249,7 @@ def test_a_plan_looks_at_the_pool_and_at_nothing_private(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unreadable(job)
+    job.write_text(job.read_text() + 'decoder = "argmax"\nstudent = "linear"\n')  # quick to try out
     assert recordwise("plan", job, "--num-records", "900", "--json", monkeypatch=monkeypatch) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["recommended"]["num_queries"] == 40 and 0.1 < told["recommended"]["student_accuracy"]["mean"] < 1
@@ -477,7 +478,10 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert told.count("\n") == 1 and told.strip().isprintable()
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "check", "compare", "explore", "demo", "coordinator run"])
+@pytest.mark.parametrize(
+    "command",
+    ["init", "run", "plan", "check", "compare", "explore", "demo", "predict", "export", "coordinator run"],
+)
 def test_progress_can_be_left_out(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert "--quiet" in shown.output and "--json" in shown.output

@@ -18,14 +18,16 @@ import recordwise
 from recordwise.errors import MissingExtra
 from recordwise.protocols import registry
 from recordwise.protocols.protocol import Protocol
+from recordwise.protocols.release import KINDS
 
 ROOT = Path(recordwise.__file__).parent
 
 # A room may import itself and those before it; what all rooms share comes first.
 ORDER = [  # a room imports from rooms above it alone
-    {"errors"},
+    {"errors", "progress"},
+    {"extras"},
     {"formats"},
-    {"settings", "plugins", "extras", "arrays", "randomness", "progress", "durable", "hashing"},
+    {"settings", "plugins", "arrays", "randomness", "durable", "hashing"},
     {"locks", "stored"},
     {"privacy", "checkpoint"},
     {"nearest"},
@@ -75,9 +77,15 @@ def test_every_package_lists_exactly_what_it_imports_for_others() -> None:
             assert set(listed or []) == offered, module.name
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "dp_accounting": "dp-accounting",
+    "sentence_transformers": "sentence-transformers",
+    "sklearn": "scikit-learn",
+}
 UNDECLARED = {
     "pandas",  # only where the user's own table is one of pandas
+    "transformers",  # sentence-transformers is built on it
 }
 
 
@@ -92,6 +100,8 @@ def test_everything_imported_is_declared() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "optional":
+                names += [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
             for name in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"recordwise"}:
                 assert DISTRIBUTIONS.get(name, name) in declared, f"{path.name} imports {name}"
 
@@ -166,6 +176,32 @@ def test_nobody_asks_what_kind_of_protocol_it_has() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 asked = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
                 assert not asked & bases, f"{path.name} asks for {asked & bases}"
+
+
+def annotated(tree: ast.AST) -> set[ast.AST]:
+    """The names that stand in annotations: of parameters, results and fields."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            found |= set(ast.walk(part)) if part is not None else set()
+    return found
+
+
+def test_nobody_asks_what_kind_of_release_it_has() -> None:
+    """Outside `protocols`, and in the experiments, a kind of release is an annotation, or something to make."""
+    kinds = {name for name, kind in KINDS.items() if kind.__module__.startswith("recordwise.")}
+    experiments = ROOT.parents[1] / "experiments"
+    paths = [path for path in ROOT.rglob("*.py") if "protocols" not in path.relative_to(ROOT).parts]
+    for path in paths + sorted(experiments.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        made = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        names = {node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in kinds}
+        asked = {node.id for node in names - annotated(tree) - made}  # type: ignore[attr-defined]
+        assert not asked, f"{path.name} asks for {asked}"
+        for node in ast.walk(tree):  # a function for each kind is the same question
+            if isinstance(node, ast.FunctionDef) and any("register" in ast.dump(one) for one in node.decorator_list):
+                told = {part.id for part in annotated(node) if isinstance(part, ast.Name)}
+                assert not told & kinds, f"{path.name} has a function for {told & kinds}"
 
 
 def test_a_look_into_the_package_shows_what_it_offers() -> None:

@@ -1,27 +1,131 @@
-"""Progress: where nobody sees a bar move, lines say how much is done and how long the rest will take."""
+"""Progress: whoever works says how far it is, and where nobody sees a bar move, lines say how long the rest takes."""
 
 from __future__ import annotations
 
-from recordwise.progress import Bars, Lines, Silent
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recordwise import PrivateDistiller
+from recordwise.data import read
+from recordwise.fits import uncounted
+from recordwise.progress import Bars, Lines, Silent, Tell, counted, done, part, step
+
+
+class Seen:
+    """Keeps what a person would see."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, list[float]] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Tell]:
+        self.steps[name] = []
+        yield self.steps[name].append
+
+
+def test_work_deep_inside_a_step_moves_it_and_it_never_goes_back() -> None:
+    seen = Seen()
+    done(1, 2)  # outside a step nothing is shown
+    with part(0, 1):
+        done(1, 2)
+    with step(seen, "one"):
+        done(1, 4)
+        with part(1, 2, 4):
+            done(0)
+            done(1, 2)
+            with part(0.5, 1.0):
+                done(1, 2)
+        done(1, 10)
+        done(5, 4)
+    with step(None, "unseen"):
+        done(1, 2)
+    assert seen.steps == {"one": [0.25, 0.375, 0.4375, 0.5, 1.0]}
+
+
+def test_items_count_one_by_one_or_a_hundred_times_in_all() -> None:
+    seen = Seen()
+    with step(seen, "few"):
+        assert list(counted("abc", 3)) == ["a", "b", "c"]
+    with step(seen, "many"):
+        assert sum(1 for _ in counted(range(1000), 1000)) == 1000
+    assert seen.steps["few"] == [1 / 3, 2 / 3, 1.0] and len(seen.steps["many"]) == 100
+
+
+def test_every_step_of_a_run_says_how_far_it_is() -> None:
+    """Reading, encoding, clustering, voting and teaching, each more than once and up to its end."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    rows = [[f"{value:.3f}" for value in row] for row in rng.normal(size=(300, 4)) + 2 * labels[:, None]]
+    seen = Seen()
+    model = PrivateDistiller(1.0, num_queries=12, classes=[0, 1])
+    with uncounted():
+        model.fit(np.array(rows, dtype=float), labels, X_public=np.array(rows, dtype=float) + 1e-3, progress=seen)
+    assert list(seen.steps) == ["read and plan", "represent", "encode the pool", "ask (round 1)", "vote", "teach"]
+    for name in ("ask (round 1)", "teach"):
+        assert len(seen.steps[name]) > 5 and seen.steps[name][-1] > 0.8, name
+    assert seen.steps["encode the pool"][-1] == seen.steps["vote"][-1] == 1.0
+    for told in seen.steps.values():
+        assert told == sorted(told)
+
+
+def test_files_say_how_far_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text("a,b\n" + "1,2\n" * 20_000)
+    (tmp_path / "photos").mkdir()
+    for number in range(4):
+        Image.new("L", (8, 8)).save(tmp_path / "photos" / f"{number}.png")
+    seen = Seen()
+    for name in ("many.csv", "photos"):
+        with step(seen, name):
+            read(tmp_path / name)
+    assert len(seen.steps["many.csv"]) > 3 and seen.steps["many.csv"][-1] > 0.9
+    assert seen.steps["photos"] == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_step_that_fails_leaves_nothing_behind() -> None:
+    seen = Seen()
+    with pytest.raises(ZeroDivisionError), step(seen, "one"), part(0, 1, 2):
+        raise ZeroDivisionError
+    done(1)
+    assert seen.steps == {"one": []}
 
 
 def test_lines_come_now_and_then_with_the_time_left() -> None:
     said: list[str] = []
     now = [0.0]
-    with Lines(said.append, clock=lambda: now[0]).step("vote", 1000) as advance:
-        for seconds, units in ((1, 10), (10, 90), (11, 100), (30, 100), (4000, 1), (4001, 699)):
+    with step(Lines(said.append, clock=lambda: now[0]), "vote"):
+        for seconds, units in ((0.5, 10), (1, 100), (10, 200), (11, 300), (4000, 301), (4001, 1000)):
             now[0] = float(seconds)
-            advance(units)
-    assert said == ["vote ...", "vote: 10 %, about 2 min left", "vote: 30 %, about 1 min left", said[3]]
-    assert said[3] == "vote: 30 %, about 3 h left"
+            done(units, 1000)
+    assert said == [
+        "vote ...",
+        "vote: 10 %, about 9 s left",
+        "vote: 30 %, about 26 s left",
+        "vote: 30 %, about 3 h left",
+    ]
 
 
-def test_a_step_of_one_unit_says_no_more_than_that_it_began() -> None:
+def test_a_step_that_says_nothing_is_a_line_and_a_bar() -> None:
     said: list[str] = []
-    with Lines(said.append).step("teach", 1) as advance:
-        advance(1)
-    with Silent().step("teach", 1) as advance:
-        advance(1)
-    with Bars().step("teach", 1) as advance:
-        advance(1)
+    for shown in (Lines(said.append), Silent(), Bars()):
+        with step(shown, "teach"):
+            pass
     assert said == ["teach ..."]
+
+
+def test_a_terminal_shows_a_bar_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    import rich.console
+
+    screen = io.StringIO()
+    plain = rich.console.Console
+    monkeypatch.setattr(
+        rich.console, "Console", lambda **options: plain(file=screen, force_terminal=True, width=120, color_system=None)
+    )
+    with step(Bars(), "teach"):
+        done(1, 4)
+    assert "teach" in screen.getvalue() and "100%" in screen.getvalue()

@@ -43,6 +43,35 @@ def test_a_verdict_names_the_level_and_the_reason(
     assert one.verdict_.level is level and str(one.verdict_).startswith(says)
 
 
+def avoided(one: PrivateDistiller, truth: np.ndarray) -> float:
+    """Of the errors that naming the commonest class makes, the share that the labels avoid."""
+    base = np.bincount(truth).max() / len(truth)
+    return float(((one.pool_labels_ == truth).mean() - base) / (1 - base))
+
+
+@pytest.mark.parametrize(
+    ("apart", "low", "high", "level"),
+    [
+        (0.0, -1.0, 0.1, Level.NOTHING),
+        (0.6, 0.1, 0.4, Level.WEAK),
+        (1.2, 0.3, 0.7, Level.FAIR),
+        (3.5, 0.7, 1.0, Level.CLEAR),
+    ],
+)
+def test_hopeless_weak_middling_and_good_labels_are_told_apart(
+    apart: float, low: float, high: float, level: Level
+) -> None:
+    """Four classes that no cut-off was set on; the levels say what the labels turn out to be worth."""
+    rng = seeded(1, "verdict")
+    y = rng.integers(0, 4, 3600)
+    X = rng.normal(size=(3600, 6))
+    X[np.arange(3600), y] += apart * np.sqrt(2)
+    one = PrivateDistiller(2.0, num_queries=30, classes=range(4))
+    one.fit(X[:3000], y[:3000], X_public=X[3000:], noise=SeededNoise(2))
+    assert low <= avoided(one, y[3000:]) <= high
+    assert one.verdict_.level is level
+
+
 @pytest.mark.parametrize("student", ["counts", "linear"])
 @pytest.mark.parametrize("apart", [1.0, 2.0, 6.0])
 def test_as_many_labels_are_right_as_it_expects(apart: float, student: str) -> None:

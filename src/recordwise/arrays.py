@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,7 @@ Doubles = NDArray[np.float64]
 Floats = Singles | Doubles
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Real = TypeVar("Real", np.float32, np.float64)
 
 NOBODY = -1  # where an index is expected and there is none: no query, no class, no owner
 
@@ -36,3 +39,15 @@ def as_vectors(name: str, array: object, *, dim: int | None = None) -> NDArray[n
 def sum_in_order(terms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row sums from left to right; a running sum, unlike np.sum, leaves no choice of order."""
     return np.add.accumulate(terms, axis=1)[:, -1]
+
+
+def softmax(logits: NDArray[Real]) -> NDArray[Real]:
+    """Exponentials, scaled to sum to one along the last axis, in the precision of the logits.
+
+    SciPy's takes ten times as long where rows are many and short: it reduces over the last axis, this over the first.
+    """
+    weights = np.array(np.moveaxis(logits, -1, 0), order="C")
+    weights -= weights.max(axis=0)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=0)
+    return np.ascontiguousarray(np.moveaxis(weights, 0, -1))

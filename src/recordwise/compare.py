@@ -32,7 +32,7 @@ from recordwise.job import Compare, JobFile
 from recordwise.privacy.events import Approximate, Event, Pure
 from recordwise.privacy.guarantee import Neighbours, Trust, exact, members, rounded_up
 from recordwise.privacy.ledger import Ledger
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.randomness import seeded
 from recordwise.report.comparison import Comparison, Measured, comparison_page
 from recordwise.run import read_test
@@ -134,16 +134,17 @@ def compare_job(
             raise InvalidInput("recordwise takes its settings from [method] and [privacy], not from [compare]")
     cost = price(job, public_only=public_only)
     tell(str(cost))
-    parts = _public_parts(job) if public_only else _parts(job)
+    with step(progress, "read"):
+        parts = _public_parts(job) if public_only else _parts(job)
     account = None if public_only else _account(job, cost, job.out)
     if account is not None:
         _refuse_unpayable(job, account)
     found = []
-    with (progress or Silent()).step("compare", len(methods)) as advance:
+    with step(progress, "compare"):
         for number, (spec, epsilon) in enumerate(methods):
             payer = account and replace(account, run_dir=_run_dir(account, number, spec, epsilon))
-            found.append(_measure(job, spec, epsilon, parts, payer))
-            advance(1)
+            with part(number, number + 1, len(methods)):
+                found.append(_measure(job, spec, epsilon, parts, payer))
     made = Comparison(name=job.name, price=str(cost), public_only=public_only, rows=found)
     job.out.mkdir(parents=True, exist_ok=True)
     write_whole(job.out / TABLE, json.dumps(asdict(made), indent=1).encode())

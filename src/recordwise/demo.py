@@ -16,7 +16,7 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
 from recordwise.fits import uncounted
-from recordwise.progress import Progress
+from recordwise.progress import Progress, done, step
 from recordwise.randomness import seeded
 from recordwise.report import summarize, write_report
 from recordwise.students import student_from
@@ -77,7 +77,8 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     def ours(epsilon: float, run: int) -> float:
         return float(distil(epsilon, run).score(images[test], digits[test]))
 
-    shown = distil(SHOWN, 0)
+    with step(progress, "distil"):
+        shown = distil(SHOWN, 0)
     encode = shown.encoder_.transform
 
     def without_privacy(epsilon: float, run: int) -> float:
@@ -97,7 +98,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
         ("noisy SGD head", "(epsilon, 1e-5)-DP, one record, replace-one", noisy_sgd),
     ]
     rows = []
-    with progress.step("compare", len(methods) * len(EPSILONS)) as advance:
+    with step(progress, "compare"):
         for name, privacy, measure in methods:
             for epsilon in EPSILONS:
                 scores = [measure(epsilon, run) for run in range(RUNS)]
@@ -111,7 +112,7 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
                         "runs": RUNS,
                     }
                 )
-                advance(1)
+                done(len(rows), len(methods) * len(EPSILONS))
     summary = summarize(shown, images[pool], name="Digits", test=(images[test], digits[test]), comparison=rows)
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")

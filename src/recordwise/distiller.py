@@ -23,7 +23,7 @@ from recordwise.pipeline import Distilled, Question, Round, Voters, distil, rele
 from recordwise.planner import BudgetPlan
 from recordwise.planner import plan as make_plan
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, step
 from recordwise.protocols.release import Release
 from recordwise.protocols.terms import TrustSettings
 from recordwise.published import Published
@@ -198,7 +198,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
           progress: Shows the steps as they go.
         """
         refuse_fitted_steps()
-        with (progress or Silent()).step("read and plan", 1):
+        with step(progress, "read and plan"):
             run = self.prepare(X, y, X_public=X_public, noise=SystemNoise() if noise is None else noise)
 
         def voters(question: Question) -> Release:

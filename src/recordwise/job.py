@@ -55,6 +55,7 @@ from recordwise.data.schema import Schema
 from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput
 from recordwise.labels import DecoderSettings
+from recordwise.progress import part
 from recordwise.protocols.terms import TrustSettings
 from recordwise.queries import QuerySettings, queries_from
 from recordwise.records import RecordSettings
@@ -125,9 +126,11 @@ class RunFile(Section):
         """How samples are read, as the file says or as its pool fixes, and the pool, read so."""
         public = self.public.read("public") if public is None else public
         declared = self.records.schema
-        schema = Schema.of_loaded(public) if declared is None else Schema.given(declared)
-        schema = as_categories(schema, public.samples, self.records.categorical)
-        return schema, schema.pool(public.samples, "[public] samples")
+        with part(0.0, 0.5):
+            schema = Schema.of_loaded(public) if declared is None else Schema.given(declared)
+            schema = as_categories(schema, public.samples, self.records.categorical)
+        with part(0.5, 1.0):
+            return schema, schema.pool(public.samples, "[public] samples")
 
     def settings(self) -> dict[str, Any]:
         """The parameters of the `PrivateDistiller` that the file asks for."""

@@ -20,6 +20,7 @@ from recordwise.errors import InvalidInput
 from recordwise.formats import Layout, ending, guessed
 from recordwise.planner.checking import check
 from recordwise.privacy.guarantee import certainty, percent_up
+from recordwise.progress import part
 
 TEXTS = (".csv", ".tsv", ".txt")
 LARGE, SMALLER = 256, 128  # pixels of an image's longer side: beyond the one it is brought to the other
@@ -55,10 +56,14 @@ class Draft:
 
     def text(self) -> str:
         """The job file."""
-        samples, ids, why = self._samples()
-        size = self._image_size(samples)
-        pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public), image_size=size)
-        schema = Schema.of_loaded(pool)
+        with part(0.0, 0.4):
+            samples, ids, why = self._samples()
+        with part(0.4, 0.6):
+            size = self._image_size(samples)
+        with part(0.6, 0.8):
+            pool = read(self.public, samples=samples, ids=ids, layout=self._layout(self.public), image_size=size)
+        with part(0.8, 1.0):
+            schema = Schema.of_loaded(pool)
         sure = percent_up(certainty(self.epsilon))
         lines = [
             f"# Drafted by `recordwise init` from {self.private.name} and {self.public.name}. Read what is marked",

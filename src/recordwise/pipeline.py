@@ -32,7 +32,7 @@ from recordwise.errors import InvalidInput
 from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.queries import Queries, UncertainQueries, first_queries
@@ -123,19 +123,20 @@ def distil(
     Args:
       on_round: Called with each round once it is paid for, so that it is not lost with a student that cannot be taught.
     """
-    progress = progress or Silent()
     account.refuse_unpayable(design.protocols)
-    with progress.step("represent", 1):
-        encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
-        manner = how_encoded(encoder, samples)
-    with progress.step("encode the pool", len(samples)) as advance:
-        pool = encode_public(encoder, samples, manner=manner, advance=advance)
+    with step(progress, "represent"):
+        with part(0.0, 0.5):
+            encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
+        with part(0.5, 1.0):
+            manner = how_encoded(encoder, samples)
+    with step(progress, "encode the pool"):
+        pool = encode_public(encoder, samples, manner=manner)
     material = pool if design.student.input == VECTORS else samples
     try_student(design.new_student(), material, design.ballot.num_classes, several=design.ballot.labels_per_record > 1)
 
     rounds: list[Round] = []
     for number, planned in enumerate(design.protocols, start=1):
-        with progress.step(f"ask (round {number})", 1):
+        with step(progress, f"ask (round {number})"):
             queries = account.keep(f"queries-{number}", lambda: ask(pool, material, rounds, design))
             graph = query_graph(pool, queries.vectors, metric=queries.metric)
             question = Question(
@@ -151,14 +152,15 @@ def distil(
             if design.stops and not (blank.has_counts and design.ballot.labels_per_record == 1):
                 raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
         if rounds and design.stops:
-            gain = account.keep(f"gain-{number}", partial(gain_of, rounds, queries, pool, design))
+            with step(progress, f"weigh round {number}"):
+                gain = account.keep(f"gain-{number}", partial(gain_of, rounds, queries, pool, design))
             if gain < WORTH:
                 break
         # A release that the account already holds costs no second look at the records.
         released = account.pay(number, question.protocol, lambda question=question: voters(question))  # type: ignore[misc]
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
         on_round(rounds[-1])
-    with progress.step("teach", 1):
+    with step(progress, "teach"):
         taught = teach(rounds, pool, material, design)
     return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
 
@@ -175,20 +177,22 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
             seed=design.seed,
         )
     first = rounds[0].queries
-    unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
+    with part(0.0, 0.7):
+        unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
     again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
-    return replace(again.ask(pool, unsure), max_distance=first.max_distance)
+    with part(0.7, 1.0):
+        return replace(again.ask(pool, unsure), max_distance=first.max_distance)
 
 
 def gain_of(rounds: Sequence[Round], following: Queries, pool: NDArray[np.float32], design: Design) -> float:
     """What one more round is expected to teach, in nats per sample, by what was released so far."""
     learnt = learn_from_counts(pool, _asked(rounds, design), seed=design.seed)
-    every = [*(one.queries for one in rounds), following]
+    asked = [*(one.queries for one in rounds), following]
     plans = [
         PossibleRound(
             queries=queries, graph=query_graph(pool, queries.vectors, metric=queries.metric), protocol=planned
         )
-        for queries, planned in zip(every, design.protocols, strict=False)
+        for queries, planned in zip(asked, design.protocols, strict=False)
     ]
     voting = float(learnt.turnout[0].rates.sum()) / design.ballot.votes_per_record
     truth = learnt.student.predict_proba(pool)
@@ -200,7 +204,7 @@ def vote(records: Records, question: Question, progress: Progress | None = None)
     first = question.round == 1
     if not first and records.overlap == COPIES_VOTE:
         records = replace(records, pool=None)  # copies were looked for, to tell the holder of them
-    with (progress or Silent()).step("vote", len(records)) as advance:
+    with step(progress, "vote"):
         votes, why, copied = cast(
             records,
             schema=question.schema,
@@ -208,7 +212,6 @@ def vote(records: Records, question: Question, progress: Progress | None = None)
             manner=question.manner,
             queries=question.queries,
             ballot=question.protocol.ballot,
-            advance=advance,
         )
     if first:
         tell_holder(np.where(why == 0, records.unlabelled, why), copied, records.overlap)

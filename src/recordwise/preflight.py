@@ -18,7 +18,7 @@ from recordwise.formats import json_file
 from recordwise.job import JobFile
 from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.run_settings import RunSettings
 
 
@@ -50,10 +50,14 @@ def outlook_of(
     Args:
       num_records: How many records will vote; the job's `records.expected` when None.
     """
-    job, public = _expecting(job, num_records), job.public.read("public")
-    schema, pool = job.read_pool(public)
+    job = _expecting(job, num_records)
+    with step(progress, "read"):
+        with part(0.0, 0.5):
+            public = job.public.read("public")
+        with part(0.5, 1.0):
+            schema, pool = job.read_pool(public)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
-    outlook = _outlook(job, settings, pool, public, None, progress or Silent())
+    outlook = _outlook(job, settings, pool, public, None, progress)
     if outlook is None:
         raise InvalidInput("a plan needs a public number of records: --num-records, or records.expected")
     return settings, schema, outlook
@@ -64,7 +68,9 @@ def check_job(job: JobFile, progress: Progress | None = None, *, num_records: in
     if not job.private.path.exists():
         raise InvalidInput(f"[private] {job.private.path} does not exist")
     stated = _expecting(job, num_records)
-    return check_run(stated, job.public.read("public"), num_records=None, progress=progress, thorough=True)
+    with step(progress, "read"):
+        public = job.public.read("public")
+    return check_run(stated, public, num_records=None, progress=progress, thorough=True)
 
 
 def check_run(
@@ -83,7 +89,7 @@ def check_run(
     """
     schema, pool = job.read_pool(public)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
-    outlook = _outlook(job, settings, pool, public, num_records, progress or Silent())
+    outlook = _outlook(job, settings, pool, public, num_records, progress)
     asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
     if outlook is None:
         found = check(schema, public.samples, None, None)
@@ -96,7 +102,6 @@ def check_run(
         num_queries=None if asked is None or thorough else [asked],
         votes_per_record=(job.method.votes_per_record,),
         compare=False,
-        quick=not thorough,
         progress=progress,
     )
     if thorough and asked is not None and asked not in [one.num_queries for one in made.considered]:
@@ -130,14 +135,14 @@ def _outlook(
     pool: Samples,
     public: Loaded,
     num_records: int | None,
-    progress: Progress,
+    progress: Progress | None,
 ) -> Outlook | None:
     """None where no public number of records is stated, or where there is nothing to tell apart."""
     hidden = settings.terms.neighbours is not Neighbours.REPLACE
     records = job.records.expected if hidden or num_records is None else num_records
     if not records or len(job.method.classes) < 2:
         return None
-    with progress.step("plan: look at the pool", 1):
+    with step(progress, "plan: look at the pool"):
         return settings.outlook(
             pool,
             num_records=records,

@@ -1,59 +1,139 @@
-"""How long work shows that it is moving."""
+"""How long work shows that it is moving.
+
+Whoever begins a step names it (`step`). Whoever works in it, however deep down, says how far it is (`done`), and does
+not need to know whether anybody looks. Where a step has several pieces of work, each is told which part of it it is
+(`part`). Outside a step nothing is shown.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
 
-Advance = Callable[[int], None]
-EVERY = 10.0  # seconds between two lines of one step, where nobody sees a bar move
+Item = TypeVar("Item")
+Tell = Callable[[float], None]
+FIRST, EVERY = 1.0, 10.0  # seconds before the first line of one step and between the others, where no bar moves
 
 
 class Progress(Protocol):
-    """Shows one step of the pipeline at a time."""
+    """Shows one step of the work at a time."""
 
-    def step(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """Announce a step of `total` units; the value of the context is called with the units done since last time."""
+    def step(self, name: str) -> AbstractContextManager[Tell]:
+        """Announce a step; the value of the context is called with the share of it that is done, from 0 to 1."""
         ...
+
+
+class _Part:
+    """From where to where the work at hand brings the step it belongs to."""
+
+    def __init__(self, tell: Tell, start: float, end: float) -> None:
+        self.tell, self.start, self.end = tell, start, end
+
+    def at(self, share: float) -> float:
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+
+_AT_HAND: ContextVar[_Part | None] = ContextVar("the work at hand", default=None)
+
+
+@contextmanager
+def step(progress: Progress | None, name: str) -> Iterator[None]:
+    """A step of the work; None shows nothing of it."""
+    with (progress or Silent()).step(name) as tell:
+        furthest = 0.0
+
+        def forward(share: float) -> None:
+            nonlocal furthest
+            if share > furthest:
+                furthest = share
+                tell(share)
+
+        with _at_hand(_Part(forward, 0.0, 1.0)):
+            yield
+
+
+@contextmanager
+def part(start: float, end: float, total: float = 1.0) -> Iterator[None]:
+    """What is done inside brings the work at hand from one share of `total` to another."""
+    whole = _AT_HAND.get()
+    if whole is None:
+        yield
+        return
+    with _at_hand(_Part(whole.tell, whole.at(start / total), whole.at(end / total))):
+        yield
+    done(end, total)
+
+
+def done(so_far: float, total: float = 1.0) -> None:
+    """So much of the work at hand is done."""
+    at_hand = _AT_HAND.get()
+    if at_hand is not None and total > 0:
+        at_hand.tell(at_hand.at(so_far / total))
+
+
+def counted(items: Iterable[Item], total: int) -> Iterator[Item]:
+    """The items, each of which is an equal share of the work at hand."""
+    often = max(1, total // 100)
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % often == 0:
+            done(number, total)
+
+
+@contextmanager
+def _at_hand(one: _Part) -> Iterator[None]:
+    before = _AT_HAND.set(one)
+    try:
+        yield
+    finally:
+        _AT_HAND.reset(before)
 
 
 class Silent:
     """Shows nothing: the default in a library."""
 
     @contextmanager
-    def step(self, name: str, total: int) -> Iterator[Advance]:
-        yield lambda done: None
+    def step(self, name: str) -> Iterator[Tell]:
+        yield lambda share: None
 
 
 class Bars:
     """Progress bars with the time left on a terminal, `Lines` elsewhere, always on standard error."""
 
     @contextmanager
-    def step(self, name: str, total: int) -> Iterator[Advance]:
+    def step(self, name: str) -> Iterator[Tell]:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
         console = Console(stderr=True)
         if not console.is_terminal:
-            lines = Lines(lambda line: console.print(line, highlight=False, markup=False))
-            with lines.step(name, total) as advance:
-                yield advance
+            with Lines(lambda line: console.print(line, highlight=False, markup=False)).step(name) as tell:
+                yield tell
             return
-        counted = total > 1  # a step of one unit has no rate
+
+        class Left(TextColumn):
+            """The time left, by what is done so far."""
+
+            def render(self, task: Any) -> Any:
+                told = 0 < task.percentage < 100
+                self.text_format = f"{left(task.elapsed or 0.0, task.percentage / 100)} left" if told else ""
+                return super().render(task)
+
         columns = (
             TextColumn("{task.description:<28}"),
             BarColumn(),
-            *((MofNCompleteColumn(),) if counted else ()),
+            TaskProgressColumn(),
             TimeElapsedColumn(),
-            *((TextColumn("left"), TimeRemainingColumn()) if counted else ()),
+            Left(""),
         )
         with RichProgress(*columns, console=console) as bars:
-            task = bars.add_task(name, total=total if counted else None)
-            yield lambda done: bars.advance(task, done)
-            bars.update(task, total=total, completed=total)
+            task = bars.add_task(name, total=None)  # moves to and fro until a share is known
+            yield lambda share: bars.update(task, total=1.0, completed=share)
+            bars.update(task, total=1.0, completed=1.0)
 
 
 class Lines:
@@ -68,25 +148,24 @@ class Lines:
         self._write, self._clock = write, clock
 
     @contextmanager
-    def step(self, name: str, total: int) -> Iterator[Advance]:
+    def step(self, name: str) -> Iterator[Tell]:
         self._write(f"{name} ...")
-        begun = last = self._clock()
-        done = 0
+        begun = self._clock()
+        due = begun + FIRST
 
-        def advance(more: int) -> None:
-            nonlocal done, last
-            done += more
+        def tell(share: float) -> None:
+            nonlocal due
             now = self._clock()
-            if 0 < done < total and now - last >= EVERY:
-                last = now
-                left = (now - begun) * (total - done) / done
-                self._write(f"{name}: {100 * done // total} %, about {_spell(left)} left")
+            if 0 < share < 1 and now >= due:
+                due = now + EVERY
+                self._write(f"{name}: {int(100 * share)} %, about {left(now - begun, share)} left")
 
-        yield advance
+        yield tell
 
 
-def _spell(seconds: float) -> str:
-    """A duration, no more exact than a guess is."""
+def left(elapsed: float, share: float) -> str:
+    """How long the rest takes, where a share took so many seconds; no more exact than a guess is."""
+    seconds = elapsed * (1 - share) / share
     whole = max(1, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -18,6 +18,7 @@ from recordwise.errors import InvalidInput, MissingExtra, shown
 from recordwise.formats import content_of
 from recordwise.hashing import fingerprint
 from recordwise.privacy.guarantee import Guarantee, members
+from recordwise.progress import part
 from recordwise.students import class_probabilities, student_from
 
 FILE, FORMAT = "student.npz", "recordwise-student-1"
@@ -72,8 +73,10 @@ class Published:
         return float((right if right.ndim == 1 else right.all(axis=1)).mean())
 
     def _material(self, X: Samples) -> Samples:
-        X = self.schema.pool(X, "X")
-        return encode_public(self.encoder, X, manner=self.manner) if self.student_input == "vectors" else X
+        with part(0.0, 0.3):
+            X = self.schema.pool(X, "X")
+        with part(0.3, 1.0):
+            return encode_public(self.encoder, X, manner=self.manner) if self.student_input == "vectors" else X
 
 
 def save(model: Any, folder: str | Path) -> Path:

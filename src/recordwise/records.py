@@ -28,6 +28,7 @@ from recordwise.errors import InvalidInput, first_line, shown, whole
 from recordwise.hashing import fingerprint
 from recordwise.nearest.poll import Poll
 from recordwise.nearest.search import NUMPY
+from recordwise.progress import part
 from recordwise.queries import Queries
 from recordwise.settings import Settings
 from recordwise.votes import NOBODY, Ballot, Votes
@@ -37,6 +38,7 @@ log = logging.getLogger("recordwise.records")  # for the holder of the records, 
 # Records read, encoded and connected at a time. Of each one only its votes, its labels and why it abstains are kept:
 # 4·(k + 2·r) + 4 bytes. Beyond that memory does not grow with their number.
 CHUNK, CHUNK_BYTES = 65_536, 1 << 28
+READ = 0.3  # of the work on a chunk, about: its samples are read
 COPIES_VOTE, COPIES_ABSTAIN = "vote", "abstain"  # what a record does that also lies in the pool
 
 
@@ -326,7 +328,6 @@ def cast(
     manner: Manner | None,
     queries: Queries,
     ballot: Ballot,
-    advance: Callable[[int], object] = lambda done: None,
 ) -> tuple[Votes, Reasons, int]:
     """Every record's votes, in the order of the records; why some abstain; how many equal a pool sample. All private.
 
@@ -342,8 +343,11 @@ def cast(
     step = max(1, min(CHUNK, CHUNK_BYTES // max(schema.sample_bytes, queries.vectors[0].nbytes)))
     for start in range(0, len(records), step):
         some = slice(start, start + step)
-        read = schema.read(rows(records.samples, some))
-        vectors = encode(encoder, read.samples, manner=manner, dim=queries.vectors.shape[1])
+        with part(start, start + step, len(records)):
+            with part(0.0, READ):
+                read = schema.read(rows(records.samples, some))
+            with part(READ, 1.0):
+                vectors = encode(encoder, read.samples, manner=manner, dim=queries.vectors.shape[1])
         finite = np.isfinite(vectors).all(axis=1)
         reason = np.where(read.readable, np.where(finite, Why.VOTES, Why.NO_VECTOR), Why.UNREADABLE)
         if records.pool is not None:
@@ -354,7 +358,6 @@ def cast(
         near = queries.nearest(vectors, ballot.votes_per_record, NUMPY)
         picks[some] = near
         why[some] = reason
-        advance(len(near))
     # Some mechanisms send queries and labels apart: who abstains leaves neither.
     silent = (why != Why.VOTES) | (records.labels == NOBODY).all(axis=1)
     labels = records.labels.copy()

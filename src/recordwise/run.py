@@ -22,7 +22,7 @@ from recordwise.handover import Labelled, names_of
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
 from recordwise.preflight import begun_with, check_run
-from recordwise.progress import Progress
+from recordwise.progress import Progress, part, step
 from recordwise.published import save
 from recordwise.records import as_labels, check_labels, declared_classes, read_labels
 from recordwise.report import Summary, summarize, write_report
@@ -55,16 +55,17 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     """
     if job.out is None:
         raise InvalidInput("a job needs a folder for its results: out")
-    with progress.step("read", 3) as advance:
-        public = job.public.read("public")
-        schema, pool = job.read_pool(public)
-        advance(1)
-        samples, labels = job.read_records(schema)
-        advance(1)
+    with step(progress, "read"):
+        with part(0, 1, 4):
+            public = job.public.read("public")
+        with part(1, 2, 4):
+            schema, pool = job.read_pool(public)
+        with part(2, 3, 4):
+            samples, labels = job.read_records(schema)
         test = None
         if job.test is not None:
-            test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
-        advance(1)
+            with part(3, 4, 4):
+                test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
     held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
     num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)
@@ -75,8 +76,9 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
     distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
     asked = {"num_queries": job.method.num_queries}
-    summary = summarize(distiller, pool, name=job.name, test=test, asked=asked)
-    write_outcome(job.out, distiller, summary, public)
+    with step(progress, "score and write"):
+        summary = summarize(distiller, pool, name=job.name, test=test, asked=asked)
+        write_outcome(job.out, distiller, summary, public)
     return Outcome(job.out, distiller, summary)
 
 

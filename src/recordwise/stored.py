@@ -20,6 +20,8 @@ from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from typing import Any
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -115,8 +117,6 @@ def from_bytes(
     *,
     foreign: bool = False,
     trusted: Collection[str] = (),
-    most: int = MOST_UNPACKED,
-    entries: int = MOST_ENTRIES,
 ) -> Any:
     """The object that `to_bytes` wrote, or one line that says what it should have been.
 
@@ -124,10 +124,8 @@ def from_bytes(
       classes: What it may be made of.
       foreign: Whether parts that skops kept are read; those that were left out come as `Absent`.
       trusted: Types beyond skops' own list that it may build. Their code runs.
-      most: Bytes that it may have when it is unpacked.
-      entries: Parts that its archive may have.
     """
-    return from_parts(*unpacked(content, most=most, entries=entries), classes, foreign=foreign, trusted=trusted)
+    return from_parts(*unpacked(content), classes, foreign=foreign, trusted=trusted)
 
 
 def from_parts(
@@ -316,10 +314,7 @@ def _by_skops(value: Any) -> bytes | None:
 
 
 def _from_skops(content: bytes, trusted: Collection[str]) -> Any:
-    try:
-        skops = importlib.import_module("skops.io")
-    except ImportError as fault:
-        raise MissingExtra("a scikit-learn object was kept by skops: pip install 'recordwise[skops]'") from fault
+    skops = optional("skops.io", "this scikit-learn object", extra="skops")
     unknown = sorted(set(skops.get_untrusted_types(data=content)) - set(trusted))
     if unknown:
         raise InvalidInput(f"must be of types that skops trusts, this also needs {shown(unknown)}")

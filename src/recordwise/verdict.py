@@ -2,10 +2,19 @@
 
 Nothing here looks at a record or at a test set. It is post-processing of what was released, so it may be published with
 it, and costs nothing.
+
+- *Nothing*: no test at a level of one in twenty shows that queries differ (`labels.shares.contrast`, and how much
+  likelier held-out queries are under the student than under equal shares).
+- Else labels are judged by what they add: the share of the errors of the best guess without them, which is the
+  commonest class, that they avoid (Cohen's kappa against that guess). *Weak* is less than one in three, *clear* two in
+  three or more. How many are right is taken from the middle of what the decoder and the student expect.
+- *Why not more*: whichever costs more, noise (the chance that a query's label is not its commonest class) or overlap
+  (the records of a query that are of another class).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -13,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.labels.shares import contrast, turnout
+from recordwise.labels.shares import RARE, contrast, turnout
 from recordwise.pipeline import Round, Taught
 from recordwise.privacy.guarantee import members
-from recordwise.protocols.release import Tally
+from recordwise.students.choice import FOLDS
 
-WEAK, CLEAR = 0.25, 0.7  # of what labels can say beyond the commonest class
-SURE = 0.8  # of the queries' labels: from here on more votes would not change many
+WEAK, CLEAR = 1 / 3, 2 / 3  # of the errors that naming the commonest class makes: so many are avoided
 
 
 class Level(StrEnum):
@@ -85,7 +93,7 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     sizes = first.queries.sizes + 1e-9  # a query may have none
     sure = float(np.average(first.labels.confidence, weights=sizes))
     if first.release.ballot.labels_per_record > 1:
-        return _judged((sure, sure), None, sure, counts=True)
+        return _judged((sure, sure), None, sure, sure, counts=True)
     probabilities = taught.probabilities[taught.labels >= 0]
     if not len(probabilities):
         return _nothing("No label is as sure as decoder.min_confidence asks", "Ask for less, or spend more.")
@@ -94,25 +102,35 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     if not _tells_apart(rounds, taught):
         return _nothing(
             "Labels may be noise: within the noise, the released counts of all queries look alike",
-            "The student knows little more than how common each class is. Spend more, ask fewer queries, gather more "
-            "records, or use an encoder that tells the classes apart.",
+            "Nothing shows that the student knows more than how common each class is. Spend more, ask fewer queries, "
+            "gather more records, or use an encoder that tells the classes apart.",
         )
-    carried = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
-    taken = float(probabilities.max(axis=1).mean())
+    by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
+    by_student = float(probabilities.max(axis=1).mean())
     return _judged(
-        (min(carried, taken), max(carried, taken)),
+        (min(by_label, by_student), max(by_label, by_student)),
         float(probabilities.mean(axis=0).max()),
         sure,
-        counts=any(isinstance(one.release, Tally) for one in rounds),
+        by_label,
+        counts=any(one.release.tally is not None for one in rounds),
     )
 
 
-def _judged(expected: tuple[float, float], commonest: float | None, sure: float, *, counts: bool) -> Verdict:
+def _judged(
+    expected: tuple[float, float], commonest: float | None, sure: float, by_label: float, *, counts: bool
+) -> Verdict:
+    """Judge what labels add.
+
+    Args:
+      expected: Between which shares of the labels are right.
+      sure: How often a query's label is the commonest class of its records.
+      by_label: The share of a query's records that have its label.
+      counts: Whether a release shows counts.
+    """
     base = commonest or 0.0
-    # Where both ends were compared with true labels, these lay about two thirds of the way up, or above.
-    gain = ((expected[0] + 2 * expected[1]) / 3 - base) / max(1 - base, 1e-9)
-    # Where the queries' own labels are sure and samples' are not, classes share queries: less noise would not help.
-    overlap = sure >= SURE and commonest is not None
+    gain = ((expected[0] + expected[1]) / 2 - base) / max(1 - base, 1e-9)
+    # A query's label carries its records' share where it is right, and next to none of them where it is not.
+    overlap = commonest is not None and 1 - min(1.0, by_label / max(sure, 1e-9)) >= 1 - sure
     if gain >= CLEAR:
         return Verdict(
             level=Level.CLEAR,
@@ -143,7 +161,14 @@ def _nothing(headline: str, advice: str) -> Verdict:
 
 def _tells_apart(rounds: Sequence[Round], taught: Taught) -> bool:
     """Whether any release shows that its queries differ; one without counts shows nothing against it."""
-    if taught.learnt is not None:
-        return any(one.separates for one in taught.learnt.contrast)
-    tallies = [(one.release, one.queries.sizes) for one in rounds if isinstance(one.release, Tally)]
-    return not tallies or any(contrast(tally, turnout(tally, sizes).rates).separates for tally, sizes in tallies)
+    learnt = taught.learnt
+    if learnt is not None:
+        # Held-out rows that are so much likelier, by fold, come by chance once in 1 / RARE times at most (Markov).
+        # Class shifts and weights were fitted to them: one nat each (Akaike).
+        fitted = taught.probabilities.shape[1] + len(learnt.weights)
+        nats = (learnt.explained or 0.0) * sum(len(one.queries) for one in rounds) - fitted
+        return any(one.separates for one in learnt.contrast) or nats / FOLDS > -math.log(RARE)
+    tallies = [(one.release.tally, one) for one in rounds if one.release.tally is not None]
+    return not tallies or any(
+        contrast(tally, turnout(tally, one.queries.sizes).rates, one.graph).separates for tally, one in tallies
+    )

@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from scipy.special import softmax
 
 from recordwise.baselines import ObjectivePerturbation
-from recordwise.baselines.estimator import Private, softmax
+from recordwise.baselines.estimator import Private
 from recordwise.baselines.gaussian_sums import gaussian_delta
 from recordwise.baselines.objective_perturbation import bend, farthest, least_tilt, minimum, slack, tilt_delta
 from recordwise.errors import InvalidInput, OutOfRegime
@@ -33,10 +34,10 @@ def density(records: list[Record], grid: np.ndarray, *, sigma: float, ridge: flo
     curvature = np.tile(ridge * np.eye(grid.shape[1]), (len(grid), 1, 1))
     for x, y in records:
         scores = np.einsum("d,gdc->gc", np.array(x), weights)
-        chances = softmax(scores)
-        error = (chances - np.eye(num_classes)[y]) @ basis
+        probabilities = softmax(scores, axis=1)
+        error = (probabilities - np.eye(num_classes)[y]) @ basis
         tilt -= np.einsum("d,gk->gdk", np.array(x), error).reshape(grid.shape)
-        spread = chances[:, :, None] * (np.eye(num_classes) - chances[:, None])
+        spread = probabilities[:, :, None] * (np.eye(num_classes) - probabilities[:, None])
         inner = basis.T @ spread @ basis
         curvature += np.einsum("de,gkl->gdkel", np.outer(x, x), inner).reshape(curvature.shape)
     normal = np.exp(-(tilt**2).sum(axis=1) / (2 * sigma**2)) / (math.sqrt(2 * math.pi) * sigma) ** grid.shape[1]
@@ -152,10 +153,10 @@ def test_what_is_released_lies_near_the_minimum() -> None:
     scaled = model.scale_(x)
     private = Private(vectors=x, labels=y, count=300)
     weights = model.release(private, SeededNoise(3))["weights"]
-    chances = softmax(scaled @ weights)
-    chances[np.arange(300), y] -= 1
+    probabilities = softmax(scaled @ weights, axis=1)
+    probabilities[np.arange(300), y] -= 1
     # Where the released weights are the minimum, the gradient without the tilt is minus the tilt.
-    tilt = -(scaled.T @ chances + model.ridge_ * weights)
+    tilt = -(scaled.T @ probabilities + model.ridge_ * weights)
     assert np.abs(tilt).max() < 6 * model.noise_multiplier_
     assert model._reach * model._last_multiplier * 2 < 0.01
 

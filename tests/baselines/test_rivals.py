@@ -54,9 +54,9 @@ def name(request: pytest.FixtureRequest) -> str:
 def test_it_learns_what_is_easy(name: str) -> None:
     model = built(name).fit(X, Y, X_public=POOL)
     assert model.score(TEST, TRUTH) > 0.8
-    chances = model.predict_proba(TEST)
-    assert chances.shape == (200, 3)
-    np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-5)
+    probabilities = model.predict_proba(TEST)
+    assert probabilities.shape == (200, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_it_is_an_estimator_with_settings_and_a_sentence(name: str) -> None:

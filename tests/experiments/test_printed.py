@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from experiments.printed import cell_failure, printed_theorem_1, printed_theorem_2
 
+from recordwise.labels import accuracy
 from recordwise.protocols.local import Collision, RandomizedResponse
-from recordwise.protocols.local.bounds import accuracy_bound
 from recordwise.protocols.local.channel import Channel
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.votes.ballot import Ballot
@@ -27,7 +27,8 @@ def test_printed_theorem_1_fails(records: int, beta: float, failure: float) -> N
     printed = printed_theorem_1(ballot, 8, records, beta)
     assert all_cells_hold(mechanism.indicator, records, printed, 10) == pytest.approx(failure, rel=0.02)
     assert failure > beta
-    assert all_cells_hold(mechanism.indicator, records, accuracy_bound(mechanism, records, beta), 10) <= beta
+    ours = accuracy(mechanism.law(records), 10, beta)
+    assert all_cells_hold(mechanism.indicator, records, ours, 10) <= beta
 
 
 @pytest.mark.parametrize(("epsilon", "k", "records"), [(3, 1, 1000), (2, 4, 1000), (6, 4, 3000)])
@@ -39,5 +40,5 @@ def test_printed_theorem_2_fails(epsilon: int, k: int, records: int) -> None:
     printed = printed_theorem_2(ballot, epsilon, records, 0.01)
     assert cell_failure(channel.indicator, records, records, printed) > 0.02
     mechanism = Collision(ballot=ballot, epsilon=Fraction(epsilon))
-    honest = accuracy_bound(mechanism, records, 0.01)
+    honest = accuracy(mechanism.law(records), mechanism.ballot.num_classes, 0.01)
     assert cell_failure(mechanism.channel.indicator, records, records, honest) <= 0.001

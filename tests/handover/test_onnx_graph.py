@@ -47,9 +47,9 @@ def test_both_forms_answer_alike(spec: str, kind: str, num_classes: int) -> None
     content = onnx_model(model)
     assert content is not None
     session = runtime.InferenceSession(content)
-    labels, chances = session.run(None, {"samples": POOL})
+    labels, probabilities = session.run(None, {"samples": POOL})
     expected = student.predict_proba(encoder.transform(POOL))
-    assert np.allclose(chances, expected, atol=1e-4)
+    assert np.allclose(probabilities, expected, atol=1e-4)
     sure = np.sort(expected, axis=1)[:, -1] - np.sort(expected, axis=1)[:, -2] > 1e-3
     assert np.array_equal(labels[sure], expected.argmax(axis=1)[sure])
 

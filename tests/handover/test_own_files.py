@@ -17,10 +17,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from recordwise import PrivateDistiller
 from recordwise.cli.main import app
 from recordwise.data import Loaded
 from recordwise.errors import InvalidInput
-from recordwise.handover import Labelled, names_of
+from recordwise.fits import uncounted
+from recordwise.handover import Labelled, names_of, predict_file
 from recordwise.handover.labelled import read_labelled
 from recordwise.job import read_job
 from recordwise.randomness import seeded
@@ -232,7 +234,7 @@ def test_columns_are_found_by_name_and_missing_ones_are_refused(
     for command in (start, ["run", "job.toml"]):
         assert CliRunner().invoke(app, command).exit_code == 0
     run = f"runs/{tmp_path.name}"
-    straight = CliRunner().invoke(app, ["predict", run, "new.csv"]).output
+    straight = CliRunner().invoke(app, ["predict", run, "new.csv"]).stdout
     with (tmp_path / "new.csv").open() as file:
         rows = list(csv.DictReader(file))
     for name, columns in (("swapped", ["ward", "age", "outcome", "admitted"]), ("missing", ["ward", "age"])):
@@ -240,7 +242,7 @@ def test_columns_are_found_by_name_and_missing_ones_are_refused(
             table = csv.DictWriter(file, columns, extrasaction="ignore")
             table.writeheader()
             table.writerows(rows)
-    assert CliRunner().invoke(app, ["predict", run, "swapped.csv"]).output == straight
+    assert CliRunner().invoke(app, ["predict", run, "swapped.csv"]).stdout == straight
     refused = CliRunner().invoke(app, ["predict", run, "missing.csv"])
     assert refused.exit_code != 0 and "admitted" in str(refused.exception)
 
@@ -254,7 +256,7 @@ def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monke
         assert CliRunner().invoke(app, command).exit_code == 0
     card = (tmp_path / "given" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: recordwise\n")
-    assert "Pure differential privacy" in card and "which is 88.1 % sure" in card
+    assert "Pure differential privacy" in card and "88.1 % sure instead of 50 %" in card
     assert "was not scored" in card and "SHA-256" in card and str(tmp_path) not in card
     again = CliRunner().invoke(app, ["export", run, "--to", "given"])
     assert again.exit_code != 0 and "new or an empty folder" in str(again.exception)
@@ -276,7 +278,7 @@ def test_the_onnx_file_answers_like_the_student_without_recordwise(
     told = subprocess.run(
         [sys.executable, "use.py"], cwd=tmp_path / "given", capture_output=True, text=True, check=True, timeout=600
     )
-    answers = CliRunner().invoke(app, ["predict", "given", "new.npz"]).output.splitlines()[1:]
+    answers = CliRunner().invoke(app, ["predict", "given", "new.npz"]).stdout.splitlines()[1:]
     assert told.stdout.strip() == str([answer.split(",")[1] for answer in answers])
 
 
@@ -337,3 +339,18 @@ def test_labels_come_back_from_csv_and_go_into_parquet(tmp_path: Path) -> None:
     assert numbered.as_csv() == "sample,label,confidence\n0,x,1.0000\n1,y,1.0000\n"
     with pytest.raises(InvalidInput, match=r"\.csv or \.parquet"):
         made.write(tmp_path / "labels.txt")
+
+
+def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp_path: Path) -> None:
+    rng = seeded(0, "threshold")
+    labels = np.arange(300) % 2
+    rows = rng.normal(size=(300, 2)) + np.array([2, 0])
+    rows[labels == 1] -= [4, 0]
+    student = {"name": "counts", "threshold": 0.999}
+    with uncounted():
+        model = PrivateDistiller(2.0, classes=[0, 1], num_queries=10, student=student).fit(
+            rows, labels, X_public=rows + 0.001
+        )
+    np.savez(tmp_path / "new.npz", x=np.array([[0.0, 0.0], [-0.5, 0.0], [3.0, 0.0]]))
+    found = predict_file(model.published(), tmp_path / "new.npz", probabilities=True)
+    assert found.labels == ["0", "0", "0"] and max(found.probabilities["1"]) > 0.5

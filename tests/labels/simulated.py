@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.labels.facts import Facts
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import Law
-from recordwise.protocols.release import Choices, Matched, Tally
+from recordwise.protocols.release import Choices, Evidence, Matched, Tally, Undecoded
 from recordwise.votes.ballot import Ballot
 
 PROMISE = Guarantee(epsilon=Fraction(1))
@@ -31,6 +32,11 @@ def choices_of(chosen: object, num_classes: int, scale: Fraction) -> Choices:
 def matched_of(chosen: object, scale: Fraction) -> Matched:
     classes = np.asarray(chosen, dtype=np.int64)
     return Matched(Ballot(num_queries=len(classes), num_classes=len(classes)), PROMISE, classes, scale)
+
+
+def evidence(release: Undecoded, facts: Facts) -> Evidence:
+    """As decoders ask for it."""
+    return release.evidence(facts.query_shares, facts.num_records)
 
 
 def owned_counts(

@@ -12,8 +12,8 @@ from recordwise.labels import assignment as module
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.assignment import all_assignments, decode_assignment
 from recordwise.labels.facts import Facts
-from recordwise.labels.purity import tried_purities
 from recordwise.privacy.noise import Normal, SeededNoise, exponential_matching
+from recordwise.protocols.release.purity import tried_purities
 from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9

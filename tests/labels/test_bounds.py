@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from tests.labels.simulated import chance_by_enumeration, matching_chances, tally_of
 
 from recordwise.errors import InvalidInput
-from recordwise.labels.bounds import (
+from recordwise.labels import (
     accuracy,
     certified,
     chance_of_the_best,

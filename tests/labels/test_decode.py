@@ -21,7 +21,7 @@ def test_the_package_exports_what_it_says():
 
 
 def test_auto_matches_when_queries_are_as_many_as_classes_and_is_the_field_otherwise():
-    assert decode(tally_of(np.eye(3), LAW), sizes=np.ones(3), graph=None).decoder == "matching"
+    assert decode(tally_of(np.eye(3), LAW), sizes=np.ones(3), graph=None).decoder == "model-average"
     assert decode(tally_of(np.ones((4, 3)), LAW), sizes=np.ones(4), graph=None).decoder == "field"
     several = decode(tally_of(np.ones((4, 3)), LAW, r=2), sizes=np.ones(4), graph=None)
     assert several.decoder == "sets"
@@ -37,7 +37,11 @@ def test_auto_matches_when_queries_are_as_many_as_classes_and_is_the_field_other
         (matched_of([1, 1], Fraction(1)), {}, "chosen must be all different"),
         (tally_of(np.ones((2, 2)), LAW, r=2), {"decoder": "field"}, "decoder must be 'auto' or one of sets"),
         (tally_of(np.ones((2, 2)), Normal(1.0)), {"num_records": 0}, "num_records"),
-        (tally_of(np.ones((2, 3)), LAW), {"decoder": "matching"}, "field, argmax, posterior for .* 2 queries and 3"),
+        (
+            tally_of(np.ones((2, 3)), LAW),
+            {"decoder": "model-average"},
+            "argmax, posterior for .* 2 queries and 3",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(release, arguments, rule):

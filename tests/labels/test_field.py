@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.labels.simulated import choices_of, owned_counts, ring, tally_of
+from scipy.special import softmax
+from tests.labels.simulated import choices_of, evidence, owned_counts, ring, tally_of
 
 from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import critical_coupling, decode_field, field_marginals
 from recordwise.labels.posterior import decode_posterior
-from recordwise.labels.purity import evidence, softmax
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise, permute_and_flip
 from recordwise.randomness import seeded
 
@@ -147,7 +147,7 @@ def test_marginals_are_a_fixed_point_of_the_mean_field():
     known = evidence(tally, FACTS)
     posterior = field_marginals(known, FACTS)
     strength = 1.5 * critical_coupling(CLASSES) * FACTS.affinity
-    once_more = softmax(known.log_likelihood + strength @ posterior)
+    once_more = softmax(known.log_likelihood + strength @ posterior, axis=1)
     tilt = np.log(posterior / once_more)  # what is left is the same for every query, up to a constant each
     tilt -= tilt.mean(axis=1, keepdims=True)
     sure = posterior.min(axis=1) > 1e-6

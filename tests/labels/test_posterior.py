@@ -11,8 +11,8 @@ from tests.labels.simulated import choices_of, owned_counts, tally_of
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.facts import Facts
 from recordwise.labels.posterior import decode_posterior
-from recordwise.labels.purity import tried_purities
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise, permute_and_flip
+from recordwise.protocols.release.purity import tried_purities
 from recordwise.randomness import seeded
 
 FALSE_FAILURE = 1e-9

@@ -5,11 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import kstest, laplace, norm
-from tests.labels.simulated import chance_by_enumeration, choices_of, matched_of, matching_chances, tally_of
+from tests.labels.simulated import chance_by_enumeration, choices_of, evidence, matched_of, matching_chances, tally_of
 
 from recordwise.labels.facts import Facts
-from recordwise.labels.purity import evidence
-from recordwise.labels.rehearsal import imagined, rehearsed, tempered
+from recordwise.labels.rehearsal import rehearsed, tempered
 from recordwise.privacy.noise import DiscreteLaplace, Normal
 from recordwise.randomness import seeded
 
@@ -56,28 +55,28 @@ def test_rehearsing_twice_gives_the_same():
     [(DiscreteLaplace(30), laplace(scale=30), laplace(scale=33)), (Normal(5.0), norm(scale=5), norm(scale=5.5))],
     ids=["laplace", "normal"],
 )
-def test_imagined_noise_has_the_law_of_the_release(law, oracle, wrong):
-    tally = imagined(tally_of(np.zeros((200, 200)), law), np.zeros((200, 200)), seeded(1, "imagined"))
+def test_simulated_noise_has_the_law_of_the_release(law, oracle, wrong):
+    tally = tally_of(np.zeros((200, 200)), law).simulated(np.zeros((200, 200)), seeded(1, "imagined"))
     noise = tally.estimate.ravel()
     assert kstest(noise, oracle.cdf).pvalue > FALSE_FAILURE
     assert kstest(noise, wrong.cdf).pvalue < FALSE_FAILURE
 
 
-def test_imagined_choices_have_the_law_of_permute_and_flip():
+def test_simulated_choices_have_the_law_of_permute_and_flip():
     counts, runs = [9.0, 6.0, 1.0], 100_000
     release = choices_of(np.zeros(runs, dtype=int), 3, Fraction(4))
-    chosen = imagined(release, np.tile(counts, (runs, 1)), seeded(2, "imagined")).chosen
+    chosen = release.simulated(np.tile(counts, (runs, 1)), seeded(2, "imagined")).chosen
     seen = np.bincount(chosen, minlength=3) / runs
     slack = np.sqrt(np.log(2 * 3 / FALSE_FAILURE) / (2 * runs))  # Hoeffding, over three classes
     assert np.abs(seen - chance_by_enumeration(counts, 4.0)).max() < slack
     assert np.abs(seen - chance_by_enumeration(counts, 3.0)).max() > slack
 
 
-def test_imagined_matchings_have_the_law_of_the_mechanism():
+def test_simulated_matchings_have_the_law_of_the_mechanism():
     counts, runs = np.array([[9.0, 6.0], [4.0, 3.0]]), 5000
     rng = seeded(3, "imagined")
     release = matched_of([0, 1], Fraction(2))
-    kept = np.mean([imagined(release, counts, rng).chosen.tolist() == [0, 1] for _ in range(runs)])
+    kept = np.mean([release.simulated(counts, rng).chosen.tolist() == [0, 1] for _ in range(runs)])
     slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * runs))  # Hoeffding
     assert abs(kept - matching_chances(counts, 2.0)[0, 1]) < slack
     assert abs(kept - matching_chances(counts, 1.0)[0, 1]) > slack

@@ -87,6 +87,17 @@ def test_queries_of_other_sizes_do_not_look_like_classes_that_lie_apart() -> Non
     assert not contrast(alike, np.full(80, rates.mean())).separates or contrast(alike, rates).explained < 0.05
 
 
+def test_what_queries_lean_to_and_what_neighbours_share_is_seen_through_loud_noise() -> None:
+    """Forty votes a query beside noise of deviation 14; noise is replayed."""
+    rates, graph = np.full(30, 40.0), np.exp(-np.abs(np.subtract.outer(np.arange(30), np.arange(30))) / 2.0)
+    rng, apart, alike = np.random.default_rng(0), 0, 0
+    for seed in range(6):
+        leaning = 0.2 / 10 + 0.8 * np.eye(10)[np.arange(30) // 3]
+        apart += contrast(noisy(rng.poisson(rates[:, None] * leaning), "0.2", seed), rates, graph).separates
+        alike += contrast(noisy(rng.poisson(np.full((30, 10), 4.0)), "0.2", seed + 100), rates, graph).separates
+    assert apart == 6 and alike <= 1
+
+
 def test_what_does_not_fit_is_refused() -> None:
     tally = noisy(np.ones((4, 2), dtype=int), "1")
     with pytest.raises(InvalidInput, match="sizes must be those of the 4 queries"):

@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.labels.simulated import tally_of
+from tests.labels.simulated import evidence, tally_of
 
 from recordwise.labels.facts import Facts
-from recordwise.labels.purity import evidence
 from recordwise.labels.soft import project, soft_labels
 from recordwise.privacy.noise import DiscreteLaplace
 from recordwise.randomness import seeded

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -125,12 +127,58 @@ def test_a_guarantee_reads_as_one_honest_sentence() -> None:
     for words in (
         "Approximate differential privacy, shuffle trust",
         "adding or removing everything one client holds",
-        "apart from a probability of 1e-06",
+        "plus a probability of at most 1e-06",
         "at least 30,000 parties are assumed to add noise honestly and to keep it secret",
         "a sender who reads the release, and knows the own noise, is not counted",
     ):
         assert words in str(shuffled)
     assert str(Guarantee(epsilon=Fraction(1), private=False)).startswith("NOT PRIVATE")
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=6),
+    st.integers(0, 2**32 - 1),
+    st.fractions(Fraction(1, 10), 5),
+    st.sampled_from([Fraction(0), Fraction(1, 1000), Fraction(1, 10)]),
+)
+def test_no_guess_between_neighbours_is_right_more_often_than_the_odds_say(
+    weights: list[int], seed: int, epsilon: Fraction, delta: Fraction
+) -> None:
+    """Two laws of a release that keep (epsilon, delta) both ways, and the best guess of which of them it came from."""
+    one = np.array(weights, dtype=float) / sum(weights)
+    tilt = one * np.exp(float(epsilon) * np.random.default_rng(seed).uniform(-0.5, 0.5, len(one)))
+    other = (1 - float(delta)) * tilt / tilt.sum()
+    one, other = np.append(one * (1 - float(delta)), [delta, 0]), np.append(other, [0, delta])
+    promise = Guarantee(epsilon=epsilon, delta=delta)
+    best = 0.5 * float(np.maximum(one, other).sum())
+    assert best <= promise.certainty + 1e-12
+    assert best / (1 - best) <= float(promise._odds) * (1 + 1e-9)
+    if delta == 0:  # and no single release says more
+        sure = np.maximum(one, other)[one + other > 0] / (one + other)[one + other > 0]
+        assert sure.max() <= promise.certainty + 1e-12
+
+
+def test_the_odds_are_reached_and_read_as_two_sentences() -> None:
+    """Randomized response reaches the bound: half a point of certainty less would be false."""
+    e = math.e
+    one, other = (
+        np.array([0.9 * e, 0.9, 0.1 * (1 + e), 0]) / (1 + e),
+        np.array([0.9, 0.9 * e, 0, 0.1 * (1 + e)]) / (1 + e),
+    )
+    approximate = Guarantee(epsilon=1, delta=Fraction(1, 10))
+    assert 0.5 * float(np.maximum(one, other).sum()) == pytest.approx(approximate.certainty)
+    assert Guarantee(epsilon=1).certainty == pytest.approx(e / (1 + e))
+    assert Guarantee(epsilon=1).as_odds() == (
+        "In odds: suppose an attacker knows everything but which of two versions of one record was used, and "
+        "this is an even bet (1 to 1). All that is released can bring the odds to at most 2.719 to 1: 73.2 % sure "
+        "instead of 50 %."
+    )
+    told = replace(approximate, neighbours=Neighbours.ADD_REMOVE, delta=Fraction(1, 10**5)).as_odds()
+    assert "everything but whether one record was used" in told and "right in at most 73.2 % of all cases" in told
+    assert (
+        "next to no limit" in Guarantee(epsilon=20).as_odds()
+        and "seed" in Guarantee(epsilon=1, private=False).as_odds()
+    )
 
 
 def test_the_sentence_says_what_holds_against_a_reader_who_added_noise() -> None:

@@ -58,7 +58,8 @@ class Case:
         form = (ballot.num_queries, ballot.num_classes, ballot.votes_per_record, ballot.labels_per_record)
         mechanism = getattr(self.healthy, "mechanism", "")
         name = type(self.healthy).__name__ + (f"-{mechanism}" if mechanism else "")
-        return f"{name}-{self.healthy.guarantee.neighbours}-{'x'.join(map(str, form))}"
+        neighbours = getattr(self.healthy, "neighbours", Neighbours.REPLACE)  # to account for one takes a while
+        return f"{name}-{neighbours}-{'x'.join(map(str, form))}"
 
 
 def given_away(case: Case, protocol: Protocol[Any]) -> tuple[float, float]:

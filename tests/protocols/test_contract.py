@@ -127,20 +127,20 @@ def central_trust(neighbours: Neighbours) -> list[Case]:
 
     pair, both_labels = ballot(1, 2), ballot(1, 2, r=2)
     small = {"neighbours": neighbours, "epsilon": 2 * ONE}
-    gaussian = {"neighbours": neighbours, "epsilon": 2, "delta": Fraction(1, 50)}
+    gaussian = {"neighbours": neighbours, "rho": Fraction(1, 2), "delta": Fraction(1, 50)}
     far = tuple(tuple([Record((0,), (0,))] * many) for many in (0, 40))
     return [
         case(CentralLaplace(ballot=pair, **small), SecretlyHalfScaleLaplace, SharedNoiseLaplace, cut=1e-7),
         case(CentralLaplace(ballot=both_labels, **small), SecretlyHalfScaleLaplace, SharedNoiseLaplace, cut=1e-7),
         case(
-            CentralGaussian.calibrated(ballot=pair, **gaussian),
+            CentralGaussian(ballot=pair, **gaussian),
             HalfDeviationGaussian,
             SecretlyHalfVarianceGaussian,
             cut=1e-7,
             tight=0.01,
         ),
         case(
-            CentralGaussian.calibrated(ballot=both_labels, **gaussian),
+            CentralGaussian(ballot=both_labels, **gaussian),
             HalfDeviationGaussian,
             SecretlyHalfVarianceGaussian,
             cut=1e-7,

@@ -246,7 +246,7 @@ def test_a_page_claims_no_more_than_its_guarantee(summary: Summary, terms: dict[
 def test_a_page_says_loudly_that_seeded_noise_protects_nobody(tmp_path: Path) -> None:
     one, pool, _ = fitted(tmp_path, SeededNoise(1))
     page = render(summarize(one, pool, name="ablation"))
-    assert 'class="statement loud"' in page and "NOT PRIVATE" in page and "As odds" not in page
+    assert 'class="statement loud"' in page and "NOT PRIVATE" in page and "In odds" not in page
     assert "<li>Nothing: whoever knows the seed" in page and "private record holds" not in page
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from recordwise.protocols.local import Collision
 from recordwise.protocols.release import Tally
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
-from recordwise.students import student_from, teach
+from recordwise.students import choice, student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
-from recordwise.students.parts import discriminant, regression
+from recordwise.students.parts import Network, discriminant, regression
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -73,8 +74,8 @@ def right(learnt: Learnt, world: World) -> float:
     return float((learnt.student.predict(world.test) == world.test_labels).mean())
 
 
-def auc(chances: Floats, world: World) -> float:
-    return float(roc_auc_score(world.test_labels, chances[:, 1]))
+def auc(probabilities: Floats, world: World) -> float:
+    return float(roc_auc_score(world.test_labels, probabilities[:, 1]))
 
 
 def today(world: World, asked: Asked) -> Floats:
@@ -104,14 +105,14 @@ def test_the_table_knows_more_than_a_label_per_query() -> None:
     assert right(learnt, WORLD) > float(best.score(WORLD.test, WORLD.test_labels)) - 0.02
 
 
-def surprise_of(chances: Floats) -> float:
+def surprise_of(probabilities: Floats) -> float:
     """Mean log-loss on the test samples."""
-    return float(-np.log(chances[np.arange(len(chances)), WORLD.test_labels]).mean())
+    return float(-np.log(probabilities[np.arange(len(probabilities)), WORLD.test_labels]).mean())
 
 
 def test_probabilities_are_true() -> None:
-    chances = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")]).student.predict_proba(WORLD.test)
-    confidence, correct = chances.max(axis=1), chances.argmax(axis=1) == WORLD.test_labels
+    probabilities = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")]).student.predict_proba(WORLD.test)
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == WORLD.test_labels
     bins = np.minimum((confidence * 10).astype(int), 9)
     error = sum(abs(confidence[bins == b].sum() - correct[bins == b].sum()) for b in range(10)) / len(correct)
     assert error < 0.05
@@ -161,11 +162,11 @@ def test_a_rare_class_is_found_though_records_abstain() -> None:
     world = World(pool=pool, records=records, test=test, pool_labels=pl, record_labels=rl, test_labels=tl)
     abstaining = np.flatnonzero((np.linalg.norm(records, axis=1) < 1) & (rng.random(len(records)) < 0.9))
     learnt = learn_from_counts(world.pool, [asked_of(world, "2", s=5, abstaining=abstaining)])
-    chances = learnt.student.predict_proba(world.test)
+    probabilities = learnt.student.predict_proba(world.test)
     best = teach(student_from("linear", seed=0), world.pool, np.eye(2)[world.pool_labels])
     assert learnt.turnout[0].voting == pytest.approx(1 - len(abstaining) / len(records), abs=0.05)
-    assert auc(chances, world) > auc(best.predict_proba(world.test), world) - 0.01
-    assert chances[:, 1].mean() == pytest.approx(0.06, abs=0.02)
+    assert auc(probabilities, world) > auc(best.predict_proba(world.test), world) - 0.01
+    assert probabilities[:, 1].mean() == pytest.approx(0.06, abs=0.02)
 
 
 def test_several_releases_over_several_partitions_teach_one_student() -> None:
@@ -228,9 +229,9 @@ def test_class_weights_move_the_odds() -> None:
 def test_a_threshold_moves_answers_and_leaves_probabilities() -> None:
     asked = asked_of(WORLD, "1", s=8)
     plain, eager = (learn_from_counts(WORLD.pool, [asked], threshold=at).student for at in (None, 0.2))
-    chances = plain.predict_proba(WORLD.test)
-    assert (eager.predict_proba(WORLD.test) == chances).all()
-    assert (eager.predict(WORLD.test) == (chances[:, 1] >= 0.2)).all()
+    probabilities = plain.predict_proba(WORLD.test)
+    assert (eager.predict_proba(WORLD.test) == probabilities).all()
+    assert (eager.predict(WORLD.test) == (probabilities[:, 1] >= 0.2)).all()
 
 
 def test_what_cannot_teach_is_refused_in_one_line() -> None:
@@ -286,6 +287,21 @@ def test_a_network_on_top_learns_what_no_line_can() -> None:
     assert curve.explained is not None and line.explained is not None and curve.explained > line.explained
 
 
+def test_a_network_that_helps_no_fold_is_not_tried_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def wild(vectors: Any, base: Any, *given: Any, **more: Any) -> Network:
+        tried.append(base)
+        signs = np.random.default_rng(len(tried)).normal(size=(1, base.shape[1]))
+        return Network(np.vstack([np.zeros((vectors.shape[1], 1)), [9.0]]), 30 * signs)  # one class everywhere
+
+    monkeypatch.setattr(choice, "network", wild)
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")], hidden=4)
+    assert learnt.student.network is None and len(tried) == len(choice.NETWORK_PENALTIES)
+    learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=40)], hidden=4)
+    assert len(tried) == len(choice.NETWORK_PENALTIES)  # with few queries none is tried
+
+
 def test_any_other_student_learns_the_chances_of_the_pool() -> None:
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
     other = teach(
@@ -304,8 +320,8 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
     owner = np.concatenate([np.arange(num_queries - 1), rng.integers(-1, num_queries - 1, 21 - num_queries)])
     release = tally_of(rng.normal(size=(num_queries, num_classes)) * 50, DiscreteLaplace(Fraction(30)))
     learnt = learn_from_counts(pool, [Asked(release=release, owner=owner)])
-    chances = learnt.student.predict_proba(pool)
-    assert chances.shape == (20, num_classes) and np.allclose(chances.sum(axis=1), 1)
+    probabilities = learnt.student.predict_proba(pool)
+    assert probabilities.shape == (20, num_classes) and np.allclose(probabilities.sum(axis=1), 1)
     assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
 
 

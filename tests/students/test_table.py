@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from recordwise.labels.likelihood import cell_law
-from recordwise.labels.purity import softmax
 from recordwise.privacy.noise import DiscreteLaplace, Law, Normal
 from recordwise.students.table import CountTable, loss, mean_over, row_log_likelihoods, tilted
 
@@ -47,15 +47,15 @@ def test_rows_that_do_not_count_change_nothing_but_the_prior() -> None:
     other.cells[2] = 1e6
     logits = np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32)
     assert loss(logits, [table])[0] == loss(logits, [other])[0]
-    assert len(row_log_likelihoods(softmax(logits), [table])) == 4
+    assert len(row_log_likelihoods(softmax(logits, axis=1), [table])) == 4
 
 
 def test_tilted_chances_have_the_shares_that_are_believed() -> None:
     table = table_of(3, Normal(0.5))
-    chances = softmax(np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32))
-    moved = tilted(chances, [table])
-    wanted = table.believed((table.mean @ chances).astype(np.float64))
-    before, after = (np.abs(table.mean @ one - wanted).max() for one in (chances, moved))
+    probabilities = softmax(np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32), axis=1)
+    moved = tilted(probabilities, [table])
+    wanted = table.believed((table.mean @ probabilities).astype(np.float64))
+    before, after = (np.abs(table.mean @ one - wanted).max() for one in (probabilities, moved))
     assert after < 0.02 < before
     assert np.allclose(moved.sum(axis=1), 1, atol=1e-5)
 
@@ -64,8 +64,8 @@ def test_a_sample_of_no_query_is_left_as_it_is() -> None:
     table = table_of(3, Normal(0.5))
     nobody = np.asarray(table.mean.sum(axis=0)).ravel() == 0
     assert nobody.any()
-    chances = softmax(np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32))
-    assert np.allclose(tilted(chances, [table])[nobody], chances[nobody], atol=1e-6)
+    probabilities = softmax(np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32), axis=1)
+    assert np.allclose(tilted(probabilities, [table])[nobody], probabilities[nobody], atol=1e-6)
 
 
 def test_of_some_samples_means_are_taken_over_those() -> None:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.privacy.noise import Noise
@@ -54,7 +55,7 @@ class DPLinear(Rival):
         self.second_moments_ = self.encoder_ is None
         cells = (dim + 1) * (num_classes + (dim + 1 if self.second_moments_ else 0))
         self.noise_multiplier_ = noise_for(
-            float(self.epsilon), float(self.delta), neighbours=self._relation, clip=self._clip, cells=cells
+            float(self.epsilon), float(self.delta), neighbours=self._relation, cells=cells
         )
         self._count = num_records
 
@@ -89,7 +90,7 @@ class DPLinear(Rival):
             self.weights_ = _softmax_regression(self.scale_(pool), sums / self._count, error * self.penalty)
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return softmax(self.scale_(vectors) @ self.weights_)
+        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
 
 
 def _softmax_regression(
@@ -106,10 +107,10 @@ def _softmax_regression(
         weights = flat.reshape(shape)
         scores = pool @ weights
         top = scores.max(axis=1, keepdims=True)
-        chances = np.exp(scores - top)
-        total = chances.sum(axis=1, keepdims=True)
+        powers = np.exp(scores - top)
+        total = powers.sum(axis=1, keepdims=True)
         value = float((np.log(total) + top).mean() - (mean_sums * weights).sum() + ridge / 2 * (flat @ flat))
-        slope = pool.T @ (chances / total) / len(pool) - mean_sums + ridge * weights
+        slope = pool.T @ (powers / total) / len(pool) - mean_sums + ridge * weights
         return value, slope.ravel()
 
     found = minimize(objective, np.zeros(mean_sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})

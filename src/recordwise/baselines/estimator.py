@@ -31,7 +31,7 @@ from recordwise.privacy.events import Approximate, Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Unit, exact, one_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import Noise, SystemNoise
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.records import COPIES_VOTE, RecordSettings, as_labels, check_labels, public_classes, read_labels
 from recordwise.votes import NOBODY
 
@@ -148,17 +148,19 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
           noise: Where noise and sampling come from; None is the operating system. Seeded, nothing is private.
           progress: Shows the steps as they go.
         """
-        source, steps, payer = noise or SystemNoise(), progress or Silent(), Account.given(self.account)
+        source, payer = noise or SystemNoise(), Account.given(self.account)
         self._refuse_mistakes()
         X, X_public = taken(X, "X"), None if X_public is None else taken(X_public, "X_public")
         if not len(X) and self._relation is Neighbours.REPLACE:  # elsewhere their number is private, and zero is one
             raise InvalidInput("X must hold at least one sample, got 0")
-        with steps.step("represent", 1):
-            samples, pool = self._look(X, X_public)
+        with step(progress, "represent"):
+            with part(0.0, 0.5):
+                samples, pool = self._look(X, X_public)
             y = as_labels(y, len(X))
             self.classes_ = public_classes(y, classes=self.classes, labels_per_record=1)
             check_labels(y, len(self.classes_), 1)
-            private = self._read(X, y, None if pool is None else pool.shape[1])
+            with part(0.5, 1.0):
+                private = self._read(X, y, None if pool is None else pool.shape[1])
             dim = private.vectors.shape[1]
             self.check(private.count, dim, len(self.classes_))
             self.prepare(pool, dim)
@@ -166,9 +168,9 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         if payer.ledger is None and source.private:
             count_fit(X, self.guarantee_)
         folder = self._folder(payer, samples)
-        with steps.step("release", 1):
+        with step(progress, "release"):
             self.released_ = unpack(self._pay(payer, folder, lambda: pack(self.release(private, source))))
-        with steps.step("teach", 1):
+        with step(progress, "teach"):
             self.learn(self.released_, pool)
         return self
 
@@ -186,11 +188,14 @@ class Rival(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             return None, None
         self.schema_ = Schema.of(X_public) if known.schema is None else Schema.given(known.schema)
         self.schema_.check_form(X)
-        samples = self.schema_.pool(X_public, "X_public")
-        self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
-        self.manner_ = how_encoded(self.encoder_, samples)
+        with part(0, 1, 3):
+            samples = self.schema_.pool(X_public, "X_public")
+            self.encoder_ = encoder_from(self.encoder, samples, seed=self.random_state).fit(samples)
+        with part(1, 2, 3):
+            self.manner_ = how_encoded(self.encoder_, samples)
         self.pool_size_ = len(samples)
-        return samples, encode_public(self.encoder_, samples, manner=self.manner_)
+        with part(2, 3, 3):
+            return samples, encode_public(self.encoder_, samples, manner=self.manner_)
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) in the order of `classes_`."""
@@ -307,9 +312,3 @@ def unpack(content: bytes) -> Released:
     """What `pack` packed."""
     with Archive(content, what="a release") as held:
         return dict(held)
-
-
-def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows that sum to one."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import UNIT, noise_for, noised, shorten
 from recordwise.baselines.noisy_sgd import NoisySGD1
 from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
+from recordwise.progress import counted
 
 CHUNK = 64  # gradients made at a time, always as many
 
@@ -66,7 +68,6 @@ class NoisySGDFineTune(Rival):
             float(self.epsilon),
             float(self.delta),
             neighbours=self._relation,
-            clip=self.clip,
             cells=cells,
             rate=float(self.batch_rate),
             steps=self.steps,
@@ -96,7 +97,7 @@ class NoisySGDFineTune(Rival):
         weights = self._weights()
         inputs, labels = torch.as_tensor(self._shaped(private.vectors)), torch.as_tensor(private.labels)
         rate = Fraction(str(float(self.batch_rate)))
-        for _ in range(self.steps):
+        for _ in counted(range(self.steps), self.steps):
             chosen = np.flatnonzero(bernoulli(rate, len(labels), noise))
             total = np.zeros(sum(weights[name].numel() for name in self.names_))
             for start in range(0, len(chosen), CHUNK):
@@ -151,7 +152,7 @@ class NoisySGDFineTune(Rival):
 
         with torch.no_grad():
             scores = self.module_(torch.as_tensor(self._shaped(vectors)))
-        return softmax(scores.numpy().astype(np.float64))
+        return np.asarray(softmax(scores.numpy().astype(np.float64)))
 
     def _shaped(self, vectors: Vectors) -> NDArray[np.float32]:
         return vectors if self.shape is None else vectors.reshape(len(vectors), *self.shape)

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from recordwise.baselines.least_noise import least_noise
 from recordwise.errors import InvalidInput, OutOfRegime
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import DiscreteGaussian, Noise
+from recordwise.privacy.search import least, least_noise
 
 UNIT = 2**13  # of each factor; their product has UNIT²
 EXACT = 2**53  # integers that floats hold
@@ -64,12 +64,11 @@ def sigma2(noise_multiplier: float, clip: float) -> Fraction:
 
 
 def noise_for(
-    epsilon: float, delta: float, *, neighbours: Neighbours, clip: float, cells: int, rate: float = 1.0, steps: int = 1
+    epsilon: float, delta: float, *, neighbours: Neighbours, cells: int, rate: float = 1.0, steps: int = 1
 ) -> float:
     """The least noise multiplier with which `steps` noisy sums cost (epsilon, delta).
 
     Args:
-      clip: The length of one record's share.
       cells: Numbers released in each step.
       rate: With which each record takes part in a step, each by a coin of its own.
     """
@@ -128,13 +127,7 @@ def _one_gaussian(distance: float, delta: float) -> float:
 
     The delta falls in epsilon.
     """
-    low, high = 0.0, 1.0
-    while gaussian_delta(distance, high) > delta:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(distance, middle) > delta else (low, middle)
-    return high
+    return least(lambda epsilon: gaussian_delta(distance, epsilon) <= delta, 0.0, 1.0, within=1e-9)
 
 
 def gaussian_delta(distance: float, epsilon: float) -> float:

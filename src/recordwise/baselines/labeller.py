@@ -79,10 +79,10 @@ class Labeller(Rival):
         answered = (owner != NOBODY) & (self.labels_[owner] != NOBODY)
         num_classes = len(self.classes_)
         # Nothing answered is an answer too: all classes are alike then.
-        chances = np.full((len(pool), num_classes), 1 / num_classes)
-        chances[answered] = np.eye(num_classes)[self.labels_[owner[answered]]]
+        probabilities = np.full((len(pool), num_classes), 1 / num_classes)
+        probabilities[answered] = np.eye(num_classes)[self.labels_[owner[answered]]]
         weights = answered.astype(np.float64) if answered.any() else np.ones(len(pool))
-        self.student_ = teach(student_from(self.student, seed=self.random_state), pool, chances, weights=weights)
+        self.student_ = teach(student_from(self.student, seed=self.random_state), pool, probabilities, weights=weights)
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
         return class_probabilities(self.student_, vectors, len(self.classes_))

@@ -18,12 +18,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import noise_for, noised, outer_sum, shorten
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.encoders.exact import ExactLinear
 from recordwise.errors import positive, whole
 from recordwise.privacy.noise import Noise, bernoulli
+from recordwise.progress import counted
 from recordwise.randomness import seeded
 
 Weights = list[NDArray[np.float64]]
@@ -78,7 +80,6 @@ class NoisySGD1(Rival):
             float(self.epsilon),
             float(self.delta),
             neighbours=self._relation,
-            clip=self.clip,
             cells=cells,
             rate=float(self.batch_rate),
             steps=self.steps_,
@@ -101,7 +102,7 @@ class NoisySGD1(Rival):
         mean = [np.zeros_like(layer) for layer in weights]
         averaged = 0
         rate = Fraction(str(float(self.batch_rate)))
-        for step in range(self.steps_):
+        for step in counted(range(self.steps_), self.steps_):
             chosen = np.flatnonzero(bernoulli(rate, len(inputs), noise))
             sums = gradient_sums(weights, inputs[chosen], private.labels[chosen], clip=self.clip)
             for layer, (weight, total) in enumerate(zip(weights, sums, strict=True)):
@@ -118,7 +119,7 @@ class NoisySGD1(Rival):
         self.weights_ = [released[f"layer_{number}"] for number in range(len(released))]
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return softmax(forward(self.weights_, self.scale_(vectors))[-1])
+        return np.asarray(softmax(forward(self.weights_, self.scale_(vectors))[-1]))
 
 
 @dataclass(eq=False, repr=False)

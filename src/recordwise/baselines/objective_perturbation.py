@@ -31,13 +31,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 
-from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors, softmax
+from recordwise.arrays import softmax
+from recordwise.baselines.estimator import Facts, Places, Private, Released, Rival, Vectors
 from recordwise.baselines.gaussian_sums import UNIT, gaussian_delta, left_of, noise_for, noised, shorten
-from recordwise.baselines.least_noise import least_noise
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.errors import OutOfRegime, positive
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.noise import Noise
+from recordwise.privacy.search import least_noise
 
 Doubles = NDArray[np.float64]
 LAST_EPSILON, LAST_DELTA = 1 / 50, 1 / 20  # of the budget, for stopping near the minimum
@@ -95,7 +96,6 @@ class ObjectivePerturbation(Rival):
             epsilon * LAST_EPSILON,
             delta * LAST_DELTA,
             neighbours=Neighbours.ADD_REMOVE,  # the distance is that between two answers, whatever made them neighbours
-            clip=2 * self._reach,
             cells=cells,
         )
 
@@ -120,7 +120,7 @@ class ObjectivePerturbation(Rival):
         self.weights_ = released["weights"]
 
     def probabilities(self, vectors: Vectors) -> Doubles:
-        return softmax(self.scale_(vectors) @ self.weights_)
+        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
 
 
 def tilt_delta(epsilon: float, *, sigma: float, ridge: float, num_classes: int, neighbours: Neighbours) -> float:
@@ -216,12 +216,12 @@ def _chunks(x: Doubles, labels: Places) -> list[tuple[Doubles, Places]]:
 
 def _curvature(x: Doubles, weights: Doubles, shape: tuple[int, ...], ridge: float) -> Callable[[Doubles], Doubles]:
     """The objective's Hessian at these weights, as a map of directions."""
-    chances = softmax(x @ weights.reshape(shape))
+    probabilities = softmax(x @ weights.reshape(shape))
 
     def times(flat: Doubles) -> Doubles:
         direction = flat.reshape(shape)
-        moved = chances * (x @ direction)
-        moved -= chances * moved.sum(axis=1, keepdims=True)
+        moved = probabilities * (x @ direction)
+        moved -= probabilities * moved.sum(axis=1, keepdims=True)
         return np.asarray(x.T @ moved + ridge * direction).ravel()
 
     return times

@@ -15,11 +15,11 @@ from recordwise.baselines.estimator import Facts, Places, Private, Released
 from recordwise.baselines.exact_nearest import nearest
 from recordwise.baselines.knn import KNN
 from recordwise.baselines.labeller import noisy_max
-from recordwise.baselines.least_noise import least_noise
 from recordwise.errors import InvalidInput
 from recordwise.privacy.events import Approximate, Event
 from recordwise.privacy.guarantee import Neighbours, exact
 from recordwise.privacy.noise import DiscreteGaussian, Noise, bernoulli
+from recordwise.privacy.search import least_noise
 from recordwise.settings import AUTO
 from recordwise.votes import NOBODY
 

@@ -13,6 +13,7 @@ from recordwise.baselines.labeller import Labeller
 from recordwise.baselines.public_scale import PublicScale
 from recordwise.errors import whole
 from recordwise.privacy.noise import Noise, uniform_below
+from recordwise.progress import counted
 
 WHITEN = 0.5
 SHRINK = 4.0  # records' worth of the grand mean in every class mean: a teacher has few records of each class
@@ -71,7 +72,7 @@ def teacher_votes(
     shard = uniform_below(teachers, len(private.labels), noise)
     asked = scale(queries)
     votes = np.zeros((len(queries), num_classes), dtype=np.int64)
-    for teacher in range(teachers):
+    for teacher in counted(range(teachers), teachers):
         mine = shard == teacher
         # Scaled apart from the others': in one product of floats, a record could change the last bits of other rows.
         vectors = scale(private.vectors[mine])

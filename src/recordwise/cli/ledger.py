@@ -81,8 +81,8 @@ def ledger_verify(
 
     found = Ledger.open(place, read_only=True).verify(*(head or ()))
     if as_json:
-        told = {"head": head_as_dict(found.head), "key": found.key, "signed": bool(found.signed)}
-        print_json({**told, "notes": list(found.notes)})
+        checked = {"head": head_as_dict(found.head), "key": found.key, "signed": bool(found.signed)}
+        print_json({**checked, "notes": list(found.notes)})
         return
     typer.echo(f"every entry is as it was written; head: {found.head}")
     if found.signed:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Sheet, print_json
+from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Quiet, Sheet, print_json, progress_of
 
 
 def init(
@@ -26,6 +26,7 @@ def init(
     decimal: Decimal = None,
     sheet: Sheet = None,
     out: Annotated[Path, typer.Option(help="The job file to write.")] = Path("job.toml"),
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write a job file from your own files, with every guess beside its key in a comment.
@@ -38,6 +39,7 @@ def init(
     from recordwise.errors import InvalidInput
     from recordwise.job import read_job
     from recordwise.job_draft import Draft
+    from recordwise.progress import step
 
     if out.exists():
         raise InvalidInput(f"{out} is there already: name another file with --out")
@@ -57,7 +59,9 @@ def init(
         name=out.stem if out.stem != "job" else out.resolve().parent.name or "job",
         folder=out.resolve().parent,
     )
-    write_whole(out, draft.text().encode())
+    with step(progress_of(quiet), "read"):
+        drafted = draft.text()
+    write_whole(out, drafted.encode())
     read_job(out)  # what it wrote can be read
     if as_json:
         print_json({"job": str(out)})

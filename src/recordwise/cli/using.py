@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Sheet, print_json
+from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Quiet, Sheet, print_json, progress_of
 
 
 def predict(
@@ -28,6 +28,7 @@ def predict(
         Path | None, typer.Option(help="A .csv or .parquet file to write; CSV on standard output otherwise.")
     ] = None,
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Ask a published student about new samples: one line each, with its label and how sure it is.
@@ -43,7 +44,9 @@ def predict(
     layout = None
     if samples.is_file():
         layout = guessed(samples, delimiter=delimiter, encoding=encoding, decimal=decimal, sheet=sheet)
-    found = predict_file(model, samples, ids=ids, layout=layout, probabilities=probabilities)
+    found = predict_file(
+        model, samples, ids=ids, layout=layout, probabilities=probabilities, progress=progress_of(quiet)
+    )
     if out is not None:
         found.write(out)
     if as_json:
@@ -57,12 +60,15 @@ def predict(
 def export(
     run: Annotated[Path, typer.Argument(help="A finished run's folder.")],
     to: Annotated[Path, typer.Option(help="A new folder for what is handed over.")],
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Hand a run over: the student, a model card, the labels of the pool; nothing in it runs code when it is read."""
     from recordwise.handover import hand_over
+    from recordwise.progress import step
 
-    written = [str(path) for path in hand_over(run, to)]
+    with step(progress_of(quiet), "write"):
+        written = [str(path) for path in hand_over(run, to)]
     if as_json:
         print_json({"written": written})
         return

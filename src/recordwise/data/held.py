@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.errors import InvalidInput
 
 MOST_DENSE = 1 << 34  # bytes of a sparse matrix that is written out
 CHANNELS, NO_WIDTH = (1, 3, 4), (1, 2, 3, 4)
@@ -200,8 +202,4 @@ def _plain(value: Any) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as fault:
-        raise MissingExtra("such a table is read with pyarrow: install recordwise[parquet]") from fault
-    return pyarrow
+    return optional("pyarrow", "such a table", extra="parquet")

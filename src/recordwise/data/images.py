@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recordwise.data.samples import Loaded
 from recordwise.errors import InvalidInput
 from recordwise.formats import picture_file, picture_size
+from recordwise.progress import counted
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 
@@ -33,14 +34,17 @@ def read_images(folder: Path, *, size: tuple[int, int] | None = None) -> Loaded:
     if not files and not subfolders:  # classes without an image are no records, which is a number like any other
         raise InvalidInput(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
     ids = np.array([file.relative_to(folder).as_posix() for file in files], dtype=object)
-    return Loaded(samples=[_read(file, size) for file in files], labels=labels, ids=ids, ids_name="file")
+    return Loaded(
+        samples=[_read(file, size) for file in counted(files, len(files))], labels=labels, ids=ids, ids_name="file"
+    )
 
 
 def image_sizes(folder: Path) -> list[tuple[int, int]]:
     """Height and width of each image that has them."""
     folders = [folder, *(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))]
     sizes = []
-    for file in (file for one in folders for file in _image_files(one)):
+    files = [file for one in folders for file in _image_files(one)]
+    for file in counted(files, len(files)):
         with suppress(InvalidInput):
             sizes.append(picture_size(file))
     return sizes

@@ -23,6 +23,7 @@ from recordwise.data.pictures import BYTES, is_picture, pixels_of
 from recordwise.data.samples import Kind, Samples, taken
 from recordwise.data.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema, as_numbers, rows_of
 from recordwise.errors import InvalidInput
+from recordwise.progress import counted
 
 
 def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
@@ -40,14 +41,14 @@ def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
             return _vectors(len(names), "float64" if numbers == BYTES else numbers, names)
         held = [pool.iloc[:, place] for place in range(len(names))]
         words = [str(column.dtype) == "category" for column in held]
-        described = _table([column.to_numpy(dtype=object) for column in held], names, parse, words)
-        lone = len(names) == 1 and described.columns[0].kind == CATEGORY and not words[0]
-        return _text(names) if lone else described
+        table = _table([column.to_numpy(dtype=object) for column in held], names, parse, words)
+        lone = len(names) == 1 and table.columns[0].kind == CATEGORY and not words[0]
+        return _text(names) if lone else table
     if isinstance(pool, Sequence) and not isinstance(pool, str | bytes):
-        return _described_sequence(pool, names, parse)
+        return _sequence(pool, names, parse)
     array = np.asarray(pool)
     if array.dtype == object and array.ndim == 1:
-        return _described_sequence(list(array), names, parse)
+        return _sequence(list(array), names, parse)
     if array.dtype.kind in "biuf" and array.ndim == 2 and len(names) == array.shape[1] and not np.isfinite(array).all():
         return Schema(kind=Kind.TABLE, columns=tuple(Column(name=name) for name in names))  # columns may have gaps
     if array.dtype.kind in "biuf" and array.ndim == 2:
@@ -66,7 +67,7 @@ def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
     )
 
 
-def _described_sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool) -> Schema:
+def _sequence(pool: Sequence[Any], names: tuple[str, ...], parse: bool) -> Schema:
     first = next((one for one in pool if one is not None), None)
     if isinstance(first, str):
         return _text(names)
@@ -127,7 +128,8 @@ def _table(
     return Schema(
         kind=Kind.TABLE,
         columns=tuple(
-            _column(name, cells, parse, word) for name, cells, word in zip(named, columns, forced, strict=True)
+            _column(name, cells, parse, word)
+            for name, cells, word in counted(zip(named, columns, forced, strict=True), len(columns))
         ),
     )
 

@@ -27,6 +27,7 @@ from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples, taken
 from recordwise.errors import InvalidInput, shown
 from recordwise.formats import json_file, json_from, toml_file
+from recordwise.progress import counted
 
 NUMBER, CATEGORY, DATE, TEXT = "number", "category", "date", "text"
 COLUMN_KINDS = (NUMBER, CATEGORY, DATE, TEXT)
@@ -326,7 +327,7 @@ class Schema:
         numeric = as_numbers(samples)
         if numeric is None:
             wide = np.full((len(samples), self.width), np.nan)
-            for row, cells in enumerate(rows_of(samples)):
+            for row, cells in enumerate(counted(rows_of(samples), len(samples))):
                 if cells is not None and len(cells) == self.width:
                     wide[row] = [number_of(cell) for cell in cells]
             numeric = wide
@@ -341,7 +342,7 @@ class Schema:
         readers = [column.reader() for column in self.columns]
         blank = [read(None) for read in readers]
         readable = np.ones(len(samples), dtype=np.bool_)
-        for row, held in enumerate(rows_of(samples)):
+        for row, held in enumerate(counted(rows_of(samples), len(samples))):
             readable[row] = held is not None and len(held) == self.width
             cells[row] = (
                 [read(cell) for read, cell in zip(readers, held, strict=True)]  # type: ignore[arg-type]
@@ -366,7 +367,7 @@ class Schema:
             return _as_typed(samples, self.numbers)
         pixels = np.zeros((len(samples), *self.shape), dtype=self.numbers)
         readable = np.zeros(len(samples), dtype=np.bool_)
-        for row, held in enumerate(samples):
+        for row, held in enumerate(counted(samples, len(samples))):
             image = fitted(held, self.shape, self.numbers)
             if image is not None:
                 one = _as_typed(image[None], self.numbers)

@@ -26,6 +26,7 @@ from recordwise.formats import (
     parquet_file,
     picture_from,
 )
+from recordwise.progress import counted, part
 
 Columns = dict[str, Any]  # float64 (NaN where missing), objects (None where missing), or a list of vectors or images
 Row = list[Any] | None  # None where a line has too many or too few cells
@@ -114,10 +115,11 @@ def arrow_table(file: str, content: Any, asked: Asked, known: list[str], size: S
     """
     names, label_names = asked.among(file, known)
     features = features_of(content)
-    columns: Columns = {
-        name: arrow_column(file, name, content.column(name), features.get(name), size)
-        for name in dict.fromkeys((*names, *label_names))
-    }
+    columns: Columns = {}
+    wanted = [*dict.fromkeys((*names, *label_names))]
+    for number, name in enumerate(wanted):
+        with part(number, number + 1, len(wanted)):
+            columns[name] = arrow_column(file, name, content.column(name), features.get(name), size)
     classes = [_label_column(file, name, columns[name]) for name in label_names]
     return Loaded(
         samples=stacked(file, names, [columns[name] for name in names]),
@@ -155,7 +157,7 @@ def arrow_column(file: str, name: str, column: Any, feature: Any = None, size: S
         plain = column.cast(kind) if kind is not column.type else column
         return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if pa.types.is_struct(kind) and isinstance(feature, dict) and feature.get("_type") == "Image":
-        return [_picture(value_of(cell), size) for cell in column]
+        return [_picture(value_of(cell), size) for cell in counted(column, len(column))]
     if pa.types.is_nested(kind):
         raise InvalidInput(f"column {name!r} of {file} must hold numbers, strings, dates or lists, it holds {kind}")
     if (pa.types.is_timestamp(kind) or pa.types.is_time64(kind)) and kind.unit == "ns":
@@ -166,7 +168,7 @@ def arrow_column(file: str, name: str, column: Any, feature: Any = None, size: S
 
 def _objects(column: Any) -> NDArray[Any]:
     held = np.empty(len(column), dtype=object)
-    for row, cell in enumerate(column):
+    for row, cell in enumerate(counted(column, len(column))):
         held[row] = value_of(cell)
     return held
 

@@ -9,7 +9,7 @@ and beside any others is tried out on the public pool. Where it is not so, recor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -30,6 +30,7 @@ from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.encoders.words import Words
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.privacy.guarantee import one_of
+from recordwise.progress import done, part
 from recordwise.randomness import seeded
 
 EXACT = (Scaler, Pca, Hog, Text, Table, Sharpened, Words)
@@ -88,33 +89,24 @@ def encode(
             except Exception:  # because of one of them, so each is asked for alone, in a batch of the same size
                 parts = list(_each_alone(encoder, samples, batch, manner))
             dim = parts[0][1].shape[1] if dim is None and parts else dim
-            found += [(some, part) for some, part in parts if part.shape[1] == dim]
+            found += [(some, vectors) for some, vectors in parts if vectors.shape[1] == dim]
+            done(batch.stop, len(samples))
     vectors = np.full((len(samples), dim or 0), np.nan, dtype=np.float32)
-    for some, part in found:
-        vectors[some] = part
+    for some, held in found:
+        vectors[some] = held
     vectors[~finite_rows(vectors)] = np.nan
     return vectors
 
 
-def encode_public(
-    encoder: Any,
-    samples: Samples,
-    *,
-    manner: Manner | None = None,
-    advance: Callable[[int], object] = lambda done: None,
-) -> NDArray[np.float32]:
-    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not.
-
-    Args:
-      advance: Called with the samples done since last time.
-    """
+def encode_public(encoder: Any, samples: Samples, *, manner: Manner | None = None) -> NDArray[np.float32]:
+    """Public samples as finite vectors (n, dim), with the bits of `encode`; or one line that says why not."""
     manner = _manner(encoder, manner)
     parts = []
     with _one_thread(manner):
         for batch in _batches(encoder, len(samples), manner):
             try:
                 parts.append(_run(encoder, samples, batch, manner))
-                advance(batch.stop - batch.start)
+                done(batch.stop, len(samples))
             except RecordwiseError:
                 raise
             except Exception as fault:
@@ -122,7 +114,7 @@ def encode_public(
                 raise InvalidInput(f"samples must be such as {type(encoder).__name__} can encode: {why}") from fault
     if not parts:
         raise InvalidInput("samples must hold at least one sample, got 0")
-    if len({part.shape[1] for part in parts}) > 1:
+    if len({vectors.shape[1] for vectors in parts}) > 1:
         raise InvalidInput(f"{type(encoder).__name__} must give vectors of one length, it gives several")
     return as_vectors("encoded samples", np.concatenate(parts))
 
@@ -202,10 +194,13 @@ def _each_alone(
 
 def _keeps_its_bits(encoder: Any, samples: Samples, manner: Manner) -> bool:
     """Whether no other order changes a bit, and in batches of one size no company of copies either."""
-    expected = encode_public(encoder, samples, manner=manner)
+    with part(0, 1, 4):
+        expected = encode_public(encoder, samples, manner=manner)
     everyone = np.arange(len(expected))
-    for order in (everyone[::-1], np.roll(everyone, 1), seeded(0, "encoding").permutation(len(everyone))):
-        again = encode_public(encoder, rows(samples, order), manner=manner)
+    orders = (everyone[::-1], np.roll(everyone, 1), seeded(0, "encoding").permutation(len(everyone)))
+    for number, order in enumerate(orders, start=1):
+        with part(number, number + 1, 4):
+            again = encode_public(encoder, rows(samples, order), manner=manner)
         if again.shape != expected.shape or not np.array_equal(_bits(again), _bits(expected[order])):
             return False
     few = everyone[:: max(1, len(everyone) // COPIED)][:COPIED]

@@ -6,7 +6,6 @@ vouches that it was not trained on the private records.
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
+from recordwise.extras.asking import optional
 from recordwise.extras.torch import torch
 
 import numpy as np
@@ -24,7 +24,7 @@ from torch.nn import functional
 from recordwise.encoders.module import TorchEncoder, deterministic
 from recordwise.encoders.pretrained import CENTRED, Prepare
 from recordwise.encoders.sentences import PACKAGED, SENTENCES, Sentences
-from recordwise.errors import InvalidInput, MissingExtra, first_line, shown
+from recordwise.errors import InvalidInput, first_line, shown
 from recordwise.formats import json_file
 from recordwise.hashing import fingerprint
 
@@ -45,7 +45,7 @@ def from_hub(name: str, *, device: str = "cpu", batch_size: int = 64) -> Sentenc
     model = _place(name.partition(":")[2])
     if name.startswith(SENTENCES):
         return Sentences(_sentence_network(name, model, device), batch_size=batch_size)
-    library = _library("transformers", name)
+    library = optional("transformers", f"encoder {name!r}", extra="sentences")
     with _one_line(name):
         config = library.AutoConfig.from_pretrained(model, trust_remote_code=False)
     if hasattr(config, "vocab_size"):
@@ -69,7 +69,7 @@ class TorchNetwork:
         self._module, self._tokenizer, self._device = module.to(device).eval(), tokenizer, device
         spelled = getattr(tokenizer, "backend_tokenizer", None)
         reads = tokenizer.get_vocab() if spelled is None else spelled.to_str()
-        self.fingerprint = fingerprint([dict(module.state_dict()), _told(module), reads, self.longest])
+        self.fingerprint = fingerprint([dict(module.state_dict()), _wiring(module), reads, self.longest])
 
     def tokens(self, text: str) -> list[int]:
         found: list[int] = self._tokenizer(text, truncation=True, max_length=self.longest)["input_ids"]
@@ -89,15 +89,15 @@ class TorchNetwork:
 SETTINGS = ("model_type", "hidden_act", "num_attention_heads", "layer_norm_eps", "position_embedding_type")
 
 
-def _told(module: nn.Module) -> list[Any]:
+def _wiring(module: nn.Module) -> list[Any]:
     """What decides on vectors beside weights: how tokens are pooled, what follows, how a network is wired."""
-    told: list[Any] = [type(module).__name__]
+    wiring: list[Any] = [type(module).__name__]
     for part in module.modules():
         if callable(own := getattr(part, "get_config_dict", None)):  # a part of sentence-transformers, in their order
-            told.append([type(part).__name__, json.dumps(own(), sort_keys=True, default=str)])
+            wiring.append([type(part).__name__, json.dumps(own(), sort_keys=True, default=str)])
         if (config := getattr(part, "config", None)) is not None:
-            told.append([repr(getattr(config, name, None)) for name in SETTINGS])
-    return told
+            wiring.append([repr(getattr(config, name, None)) for name in SETTINGS])
+    return wiring
 
 
 class Embedding(nn.Module):
@@ -125,7 +125,7 @@ class Mean(nn.Module):
 
 
 def _sentence_network(name: str, model: str, device: str) -> TorchNetwork:
-    library = _library("sentence_transformers", name)
+    library = optional("sentence_transformers", f"encoder {name!r}", extra="sentences")
     with _one_line(name):
         _refuse_own_code(Path(model))
         network = library.SentenceTransformer(
@@ -135,7 +135,7 @@ def _sentence_network(name: str, model: str, device: str) -> TorchNetwork:
 
 
 def _mean_network(name: str, model: str, device: str) -> TorchNetwork:
-    library = _library("transformers", name)
+    library = optional("transformers", f"encoder {name!r}", extra="sentences")
     with _one_line(name):
         tokenizer = library.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         network = library.AutoModel.from_pretrained(model, trust_remote_code=False, use_safetensors=True)
@@ -156,7 +156,7 @@ class Seen(nn.Module):
 
 
 def _seeing(name: str, model: str) -> nn.Module:
-    library = _library("transformers", name)
+    library = optional("transformers", f"encoder {name!r}", extra="sentences")
     with _one_line(name):
         network = library.AutoModel.from_pretrained(model, trust_remote_code=False, use_safetensors=True)
         wants, _ = library.ImageProcessingMixin.get_image_processor_dict(model)
@@ -185,13 +185,6 @@ def _place(model: str) -> str:
     package = PACKAGED.get(model.removeprefix("sentence-transformers/"))
     spec = None if package is None or Path(model).is_dir() else find_spec(package)
     return model if spec is None or spec.origin is None else str(Path(spec.origin).parent / FOLDER)
-
-
-def _library(module: str, name: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as fault:
-        raise MissingExtra(f"encoder {name!r} needs {module}: pip install 'recordwise[sentences]'") from fault
 
 
 @contextmanager

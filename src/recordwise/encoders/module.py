@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from recordwise.data.samples import Samples, rows
-from recordwise.errors import InvalidInput, MissingExtra, whole
+from recordwise.errors import InvalidInput, whole
 from recordwise.hashing import fingerprint
 from recordwise.stored import NotPlain
 
@@ -138,8 +140,4 @@ def as_tensor(samples: Samples) -> torch.Tensor:
 
 def load_torch() -> Any:
     """PyTorch, or one line that says what to install."""
-    try:
-        import torch
-    except ImportError as fault:
-        raise MissingExtra("a PyTorch module needs torch: install recordwise[torch]") from fault
-    return torch
+    return optional("torch", "a PyTorch module", extra="torch")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from recordwise.errors import InvalidInput, MissingExtra, first_line
+from recordwise.extras.asking import optional
+
+from recordwise.errors import InvalidInput, first_line
 
 
 def open_session(content: bytes) -> Any:
     """A model's session, from the content of its file."""
-    try:
-        onnxruntime = importlib.import_module("onnxruntime")
-    except ImportError as fault:
-        raise MissingExtra("an ONNX file needs onnxruntime: pip install onnxruntime") from fault
+    onnxruntime = optional("onnxruntime", "an ONNX file", extra="onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the order of sums is that of one thread
     options.use_deterministic_compute = True

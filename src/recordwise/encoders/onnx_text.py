@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any, Self
+
+from recordwise.extras.asking import optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.encoders.onnx_session import open_session
 from recordwise.encoders.sentences import Sentences
-from recordwise.errors import InvalidInput, MissingExtra, first_line
+from recordwise.errors import InvalidInput, first_line
 from recordwise.formats import content_of, text_of
 from recordwise.hashing import digest_of
 
@@ -44,10 +45,7 @@ class OnnxNetwork:
     """
 
     def __init__(self, content: bytes, tokenizer: str, longest: int, name: str) -> None:
-        try:
-            tokenizers = importlib.import_module("tokenizers")
-        except ImportError as fault:
-            raise MissingExtra("an ONNX file of a text model needs tokenizers: pip install tokenizers") from fault
+        tokenizers = optional("tokenizers", "an ONNX file of a text model", extra="onnx")
         self.name, self.longest = name, longest
         self.fingerprint = digest_of(content + tokenizer.encode() + b"%d" % longest)
         self._session = open_session(content)

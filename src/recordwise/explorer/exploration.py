@@ -21,7 +21,7 @@ from recordwise.planner.planning import basis
 from recordwise.preflight import outlook_of
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, done, step
 from recordwise.report.ledger import ledger_as_dict
 
 PATIENCE = 2.0  # seconds that ending waits for the cell in work
@@ -83,10 +83,10 @@ class Exploration:
     def fill(self, progress: Progress | None = None) -> None:
         """Compute every cell."""
         cells = self.grid.order()
-        with (progress or Silent()).step("explore: predict", len(cells)) as advance:
-            for at in cells:
+        with step(progress, "explore: predict"):
+            for number, at in enumerate(cells, start=1):
                 self.grid.cell(at)
-                advance(1)
+                done(number, len(cells))
 
     @contextmanager
     def filling(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ def explore(path: Path, progress: Progress | None = None, *, num_records: int | 
     Args:
       num_records: How many records will vote; the job's `records.expected` when None.
     """
-    progress, job = progress or Silent(), read_job(path)
+    job = read_job(path)
     settings, schema, outlook = outlook_of(job, progress, num_records=num_records)
     asked = job.method.num_queries
     grid = Grid.of(
@@ -148,7 +148,7 @@ def explore(path: Path, progress: Progress | None = None, *, num_records: int | 
         num_queries=asked if isinstance(asked, int) else None,
         votes_per_record=settings.votes_per_record,
     )
-    with progress.step("explore: draw the map", 1):
+    with step(progress, "explore: draw the map"):
         drawn = map_of(outlook, schema, grid.queries, settings.votes_per_record)
     return Exploration(path=Path(path).resolve(), job=job, grid=grid, map=drawn)
 

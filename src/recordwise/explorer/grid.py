@@ -97,14 +97,14 @@ class Grid:
     def order(self) -> list[At]:
         """All cells, those near the job's own settings first, and trust by trust."""
         trust, size, epsilon = self.start
-        every = [
+        offered = [
             (t, q, e)
             for t, offer in enumerate(self.offers)
             for q in range(len(self.queries))
             for e in range(len(self.epsilons))
             if offer.terms is not None
         ]
-        return sorted(every, key=lambda at: (at[0] != trust, at[0], max(abs(at[1] - size), abs(at[2] - epsilon)), at))
+        return sorted(offered, key=lambda at: (at[0] != trust, at[0], max(abs(at[1] - size), abs(at[2] - epsilon)), at))
 
     def cell(self, at: At) -> dict[str, Any]:
         """The cell at these places, or why there is none."""

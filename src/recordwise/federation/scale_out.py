@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, MissingExtra, whole
+from recordwise.errors import InvalidInput, whole
 from recordwise.federation.plan import Ask, Plan
 from recordwise.federation.records import SiloRecords
 from recordwise.sections import Source
@@ -55,10 +57,7 @@ class OnRay:
 
     def map(self, work: Callable[[str], Picks], files: Sequence[str]) -> Iterable[Picks]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingExtra("voting on Ray needs Ray: pip install 'recordwise[ray]'") from error
+        ray = optional("ray", "voting on Ray", extra="ray")
         started = not ray.is_initialized()
         if started and self.address is None:
             ray.init(num_cpus=self.workers, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)

@@ -15,12 +15,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from recordwise.errors import InvalidInput, MissingExtra, shown
+from recordwise.extras.asking import optional
+
+from recordwise.errors import InvalidInput, shown
 from recordwise.formats.documents import json_file, json_from
 from recordwise.formats.files import MOST_CONTENT, content_of, opened, understood, unpacked
 from recordwise.formats.layouts import Layout
+from recordwise.progress import done
 
 PLAIN = Layout()
+OFTEN = 1 << 12  # rows between two looks at how far the file is read
 END = 'end"of"file'  # reads otherwise where a quote is still open
 MOST_COLUMNS = 100_000
 # A run of equal cells takes no space in a file. Beyond this many cells a file must be large to hold many.
@@ -46,7 +50,12 @@ def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[s
         # A row of our own shows whether a quote was left open.
         lines = csv.reader(chain(text, [END]), delimiter=layout.between(path), skipinitialspace=True)
         header = [name.strip() for name in next(lines, [])]
-        rows = [line for line in lines if line]
+        rows = []
+        for number, line in enumerate(lines):
+            if line:
+                rows.append(line)
+            if number % OFTEN == 0:
+                done(binary.tell(), size)
     check_header(path.name, header)
     if header == [END] or not rows or rows.pop() != [END]:
         raise InvalidInput(f"{path.name} must close every quote it opens, one is left open")
@@ -76,10 +85,7 @@ def _cells_of_any_length() -> Iterator[None]:
 @contextmanager
 def parquet_file(path: Path) -> Iterator[ParquetTable]:
     """A Parquet file whose description says that it fits."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as fault:
-        raise MissingExtra("Parquet needs pyarrow: install recordwise[parquet]") from fault
+    pq = optional("pyarrow.parquet", "Parquet", extra="parquet")
     with opened(path) as file, understood(str(path)):
         size = os.fstat(file.fileno()).st_size
         held = pq.ParquetFile(file, thrift_string_size_limit=MOST_HEADER, thrift_container_size_limit=MOST_HEADER)
@@ -115,10 +121,7 @@ def is_dataset(folder: Path) -> bool:
 
 def arrow_folder(folder: Path) -> Any:
     """The rows of a Hugging Face dataset on disk, as an Arrow table."""
-    try:
-        import pyarrow as pa
-    except ImportError as fault:
-        raise MissingExtra("a dataset on disk needs pyarrow: install recordwise[parquet]") from fault
+    pa = optional("pyarrow", "a dataset on disk", extra="parquet")
     if (folder / SPLITS).is_file():
         splits = json_file(folder / SPLITS).get("splits", [])
         raise InvalidInput(f"{folder} holds several datasets ({', '.join(map(str, splits))}): name the folder of one")
@@ -168,6 +171,6 @@ def features_of(table: Any) -> dict[str, Any]:
     noted = (table.schema.metadata or {}).get(b"huggingface")
     if noted is None:
         return {}
-    told = json_from(noted, "the description of its columns")
-    features = told.get("info", {}).get("features", {}) if isinstance(told, dict) else {}
+    description = json_from(noted, "the description of its columns")
+    features = description.get("info", {}).get("features", {}) if isinstance(description, dict) else {}
     return features if isinstance(features, dict) else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recordwise.errors import MissingExtra
+from recordwise.extras.asking import optional
+
 from recordwise.formats.documents import json_from
 from recordwise.formats.files import content_of, understood
 
@@ -18,10 +18,7 @@ MOST_WEIGHTS, MOST_HEADER = 1 << 34, 1 << 24  # bytes
 
 def safetensors_file(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by their names."""
-    try:
-        library = importlib.import_module("safetensors.torch")
-    except ImportError as fault:
-        raise MissingExtra("weights are kept as safetensors: install recordwise[torch]") from fault
+    library = optional("safetensors.torch", "a file of weights", extra="torch")
     content = content_of(path, most=MOST_WEIGHTS)
     with understood(f"the weights {path.name}"):
         header = int.from_bytes(content[:8], "little")

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.extras.asking import optional
+
+from recordwise.errors import InvalidInput
 from recordwise.formats.files import MOST_RATIO, MOST_UNPACKED, opened, understood
 from recordwise.formats.tables import check_header
 
@@ -29,10 +31,7 @@ def excel_file(path: Path, sheet: str | None = None) -> tuple[list[str], list[li
     Cells that are not there, or cannot be read, are None, and a row without any is none. Formulas are what they last
     gave.
     """
-    try:
-        library = importlib.import_module("openpyxl.reader.excel")
-    except ImportError as fault:
-        raise MissingExtra("a workbook needs openpyxl: pip install 'recordwise[excel]'") from fault
+    library = optional("openpyxl.reader.excel", "a workbook", extra="excel")
     with opened(path) as file, understood(str(path)), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a cell, which may be a record's
         with zipfile.ZipFile(file) as parts:

@@ -14,7 +14,7 @@ model = onnxruntime.InferenceSession("model.onnx")
 classes = model.get_modelmeta().custom_metadata_map["classes"].split("\\n")
 with open("new.csv", newline="") as file:
     rows = np.array(list(csv.reader(file))[1:], dtype=np.float32)
-labels, chances = model.run(None, {"samples": rows})
+labels, probabilities = model.run(None, {"samples": rows})
 print([classes[label] for label in labels])
 """
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recordwise.extras.asking import optional
+
 from recordwise.data.cells import decoded, word_of
 from recordwise.data.samples import Loaded
 from recordwise.durable import write_whole
-from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.errors import InvalidInput
 from recordwise.formats import csv_file
 
 ROW, LABEL, CONFIDENCE = "sample", "label", "confidence"
@@ -41,16 +43,12 @@ class Labelled:
         table = csv.writer(lines, lineterminator="\n")
         table.writerow([self.name, LABEL, CONFIDENCE, *self.probabilities])
         sure = [f"{one:.4f}" for one in self.confidence]
-        every = [[f"{one:.6g}" for one in column] for column in self.probabilities.values()]
-        table.writerows(zip(self.ids, self.labels, sure, *every, strict=True))
+        columns = [[f"{one:.6g}" for one in column] for column in self.probabilities.values()]
+        table.writerows(zip(self.ids, self.labels, sure, *columns, strict=True))
         return lines.getvalue()
 
     def as_parquet(self) -> bytes:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as fault:
-            raise MissingExtra("Parquet needs pyarrow: install recordwise[parquet]") from fault
+        pa, pq = (optional(module, "Parquet", extra="parquet") for module in ("pyarrow", "pyarrow.parquet"))
         numbers = all(isinstance(one, int) for one in self.ids)
         columns = {
             self.name: pa.array(list(self.ids), type=pa.int64() if numbers else pa.string()),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from recordwise.extras.asking import optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from sklearn.pipeline import Pipeline
 
 from recordwise.data.samples import Kind
 from recordwise.encoders import Pca, Scaler
-from recordwise.errors import MissingExtra
 from recordwise.published import Published
 from recordwise.students.counts import TableStudent
 from recordwise.students.shallow import Linear, Mlp
@@ -56,11 +56,8 @@ def onnx_model(model: Published) -> bytes | None:
     known = all(type(step) in (Scaler, Pca) for step in steps) and type(model.student) in (TableStudent, Linear, Mlp)
     if not known or model.schema.kind not in (Kind.VECTORS, Kind.IMAGES):
         return None
-    try:
-        onnx = importlib.import_module("onnx")
-        importlib.import_module("onnx.numpy_helper")
-    except ImportError as fault:
-        raise MissingExtra("an ONNX file needs onnx: pip install 'recordwise[onnx]'") from fault
+    optional("onnx.numpy_helper", "an ONNX file", extra="onnx")
+    onnx = optional("onnx", "an ONNX file", extra="onnx")
     graph = Graph(onnx)
     for step in steps:
         _encode(graph, step)

@@ -11,6 +11,7 @@ from recordwise.data.samples import Kind
 from recordwise.errors import InvalidInput
 from recordwise.formats import Layout, guessed
 from recordwise.handover.labelled import Labelled, names_of
+from recordwise.progress import Progress, step
 from recordwise.published import Published
 
 
@@ -21,10 +22,12 @@ def predict_file(
     ids: str | None = None,
     layout: Layout | None = None,
     probabilities: bool = False,
+    progress: Progress | None = None,
 ) -> Labelled:
     """Each sample's label and confidence, and each class's probability if asked.
 
-    Columns are found by their names, in whatever order they stand; one that is missing is refused.
+    Columns are found by their names, in whatever order they stand; one that is missing is refused. Labels are what the
+    student answers, which a threshold of its own may decide; several for one sample are joined by semicolons.
 
     Args:
       ids: The column that names the samples; files of images have names, and other samples are numbered.
@@ -35,14 +38,16 @@ def predict_file(
     names = list(schema.names) if schema.names and is_table(path) else None
     if layout is None:
         layout = guessed(path) if path.is_file() else Layout()
-    loaded = read(path, samples=names, ids=ids, image_size=size, layout=layout)
-    answers = model.predict_proba(loaded.samples)
+    with step(progress, "read"):
+        loaded = read(path, samples=names, ids=ids, image_size=size, layout=layout)
+    with step(progress, "predict"):
+        named, answers = model.answers(loaded.samples)
     classes = [str(name) for name in np.asarray(model.classes_).tolist()]
     if answers.ndim != 2 or answers.shape[1] != len(classes):
         raise InvalidInput(f"the student must answer with {len(classes)} probabilities, got shape {answers.shape}")
     return Labelled(
         **names_of(loaded, len(loaded)),
-        labels=[classes[int(place)] for place in answers.argmax(axis=1)],
+        labels=[str(one) if np.ndim(one) == 0 else ";".join(np.array(classes)[one > 0]) for one in named],
         confidence=answers.max(axis=1).tolist(),
         probabilities=dict(zip(classes, answers.T.tolist(), strict=True)) if probabilities else {},
     )

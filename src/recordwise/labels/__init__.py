@@ -3,8 +3,6 @@
 from recordwise.labels.bounds import (
     accuracy,
     certified,
-    chance_of_the_best,
-    chance_of_the_matching,
     sufficient_gap,
     sufficient_lead,
 )
@@ -12,6 +10,7 @@ from recordwise.labels.decode import DECODERS, DecoderSettings, decode
 from recordwise.labels.graph import query_graph
 from recordwise.labels.labels import ABSTAIN, Labels
 from recordwise.labels.shares import voters_at
+from recordwise.privacy.noise import chance_of_the_best, chance_of_the_matching
 
 __all__ = [
     "ABSTAIN",

@@ -5,35 +5,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.labels.distribution import distribution
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import evidence, mix
 from recordwise.labels.soft import project
+from recordwise.privacy.noise.distribution import distribution
 from recordwise.privacy.noise.law import Law
-from recordwise.protocols.release import Choices, Undecoded
+from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release.purity import mix
 
 
 def decode_argmax(release: Undecoded, facts: Facts) -> Labels:
     """Hard labels from single queries; the released class itself when there are no counts.
 
     The confidence assumes nothing about the counts: had every table of counts been equally likely, the label would be
-    the largest true cell with this probability. Choices have no counts to judge by, so there it is the posterior of
+    the largest true cell with this probability. Where there are no counts to judge by, it is the posterior of
     `purity`.
     """
-    known = evidence(release, facts)
-    if isinstance(release, Choices):
+    known = release.evidence(facts.query_shares, facts.num_records)
+    hard = release.scores().argmax(axis=1).astype(np.int64)
+    tally = release.tally
+    if tally is None:
         posterior = known.posterior()
-        hard = release.chosen.astype(np.int64)
         return Labels(
             hard=hard, probabilities=mix(posterior, known.purity), confidence=_at(posterior, hard), decoder="argmax"
         )
-    hard = release.estimate.argmax(axis=1).astype(np.int64)
     assert known.records is not None
     return Labels(
         hard=hard,
-        probabilities=project(release.estimate / np.maximum(known.records, 1.0)[:, None]),
-        confidence=chance_of_leading(release.estimate, hard, release.law),
+        probabilities=project(tally.estimate / np.maximum(known.records, 1.0)[:, None]),
+        confidence=chance_of_leading(tally.estimate, hard, tally.law),
         decoder="argmax",
     )
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import mix
 from recordwise.protocols.release import Assigned
+from recordwise.protocols.release.purity import mix
 
 
 def decode_assigned(release: Assigned, facts: Facts) -> Labels:

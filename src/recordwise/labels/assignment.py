@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import evidence
 from recordwise.labels.soft import soft_labels
 from recordwise.protocols.release import Undecoded
 
@@ -22,7 +21,7 @@ ROUNDS = 200
 
 def decode_assignment(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once; needs s = C."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     num_queries, num_classes = known.log_likelihood.shape
     if num_queries != num_classes:
         raise InvalidInput(f"assignment needs as many queries as the {num_classes} classes, got {num_queries}")

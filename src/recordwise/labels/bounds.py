@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from recordwise.arrays import Bools
 from recordwise.errors import probability, whole
 from recordwise.privacy.noise.law import Law
+from recordwise.privacy.search import least
 from recordwise.protocols.release import Tally
 
 
@@ -26,16 +26,7 @@ def accuracy(law: Law, num_classes: int, beta: float) -> float:
     """
     whole(num_classes=num_classes)
     probability(beta=beta)
-    low, high = 0.0, law.std
-    while num_classes * law.two_sided_tail(high) > beta:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        if num_classes * law.two_sided_tail(middle) > beta:
-            low = middle
-        else:
-            high = middle
-    return high
+    return least(lambda alpha: num_classes * law.two_sided_tail(alpha) <= beta, 0.0, law.std, within=1e-9)
 
 
 def sufficient_gap(law: Law, num_classes: int, beta: float) -> float:
@@ -57,37 +48,6 @@ def certified(tally: Tally, beta: float) -> Bools:
         return np.ones(len(tally.estimate), dtype=bool)
     top = np.partition(tally.estimate, -2, axis=1)
     return np.asarray(top[:, -1] - top[:, -2] >= sufficient_gap(tally.law, tally.ballot.num_classes, beta))
-
-
-def chance_of_the_best(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    """The least probability that permute-and-flip chooses a class that leads every other by at least `lead` scales.
-
-    It is exact when all rivals trail by just that: each is accepted with probability q = exp(-lead), and the best is
-    chosen when the rivals before it in a random order are all rejected: (1 - (1 - q)^C) / (C q).
-    """
-    whole(num_classes=num_classes)
-    lead = np.maximum(np.asarray(lead, dtype=np.float64), 0.0)
-    accepted = np.exp(-lead)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        chance = -np.expm1(num_classes * np.log1p(-accepted)) / (num_classes * accepted)
-    few = 1 - (num_classes - 1) / 2 * accepted  # a lower bound too, and free of cancellation where it is used
-    return np.asarray(np.where(accepted > 1e-6, np.minimum(chance, 1.0), few))
-
-
-def chance_of_the_matching(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
-    """The least probability that the exponential mechanism over matchings chooses the one in which every query has a
-    class that leads each of its others by at least `lead` scales.
-
-    It is exact when all trail by just that: a matching that is wrong at j queries weighs exp(-j·lead), and there are
-    (C choose j) times the derangements of j of them.
-    """
-    whole(num_classes=num_classes)
-    wrong = np.exp(-np.maximum(np.asarray(lead, dtype=np.float64), 0.0))
-    total, derangements = np.ones_like(wrong), 1
-    for j in range(1, num_classes + 1):
-        derangements = j * derangements + (-1) ** j
-        total = total + math.comb(num_classes, j) * derangements * wrong**j
-    return np.asarray(1 / total)
 
 
 def sufficient_lead(scale: float, num_classes: int, beta: float) -> float:

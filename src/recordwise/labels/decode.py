@@ -14,7 +14,7 @@ from recordwise.labels.assignment import decode_assignment
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import decode_field
 from recordwise.labels.labels import Labels
-from recordwise.labels.matching import decode_matching
+from recordwise.labels.model_average import decode_model_average
 from recordwise.labels.posterior import decode_posterior
 from recordwise.labels.sets import decode_sets
 from recordwise.plugins import brought
@@ -28,7 +28,7 @@ _DECODERS: dict[str, Decoder] = {
     "assigned": decode_assigned,
     "assignment": decode_assignment,
     "field": decode_field,
-    "matching": decode_matching,
+    "model-average": decode_model_average,
     "posterior": decode_posterior,
     "sets": decode_sets,
 }
@@ -78,10 +78,10 @@ def decode(
     Args:
       sizes: (s,) how many pool samples belong to each query.
       graph: (s, s) from `query_graph`; None leaves the neighbours out.
-      decoder: One of DECODERS; "auto" is the first that the release names: the field, or the matching when there are as
-        many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class was
-        matched with one query in the release itself. Several labels per record are decoded as sets. Or a function of
-        the release and its `Facts`.
+      decoder: One of DECODERS; "auto" is the first that the release names: the field, or the model average when there
+        are as many queries as classes (docs/concepts/decoding.md has the evidence), or the assignment when every class
+        was matched with one query in the release itself. Several labels per record are decoded as sets. Or a function
+        of the release and its `Facts`.
       num_records: Only where it is public, as it is under replace-one neighbours; estimated from the tally otherwise.
       class_shares: (C,) only where they are public.
     """
@@ -91,7 +91,7 @@ def decode(
     release.check()
     _check(decoder)
     if isinstance(decoder, str) and decoder not in DECODERS:
-        decoder = cast("Decoder", brought("decoders", decoder))
+        decoder = _named(decoder)
     if not isinstance(decoder, str):
         return decoder(release, facts)
     chosen = release.decoders[0] if decoder == AUTO else decoder
@@ -101,7 +101,12 @@ def decode(
             f"decoder must be {AUTO!r} or one of {able} for this release of {ballot.num_queries} queries and "
             f"{ballot.num_classes} classes, got {decoder!r}"
         )
-    return _DECODERS[chosen](release, facts)
+    return _named(chosen)(release, facts)
+
+
+def _named(decoder: str) -> Decoder:
+    """One of ours, or one that another package brings."""
+    return _DECODERS.get(decoder) or cast("Decoder", brought("decoders", decoder))
 
 
 def _check(decoder: Any) -> None:

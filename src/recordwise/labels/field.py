@@ -21,13 +21,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from recordwise.arrays import softmax
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, softmax
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 COUPLING = 1.5  # in units of the critical coupling
 STEPS = 60  # of which the first half raises the coupling
@@ -38,7 +38,7 @@ GIVE = 0.1  # shares may always differ a little from what is expected
 
 def decode_field(release: Undecoded, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)
     return labels_from(release, known, posterior, "field")
 
@@ -51,10 +51,12 @@ def critical_coupling(num_classes: int) -> float:
 
 def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING) -> NDArray[np.float64]:
     """(s, C) probability of each label of each query."""
+    from scipy.sparse import csr_array
+
     num_queries, num_classes = known.log_likelihood.shape
-    strength = coupling * critical_coupling(num_classes) * facts.affinity
+    strength = csr_array(coupling * critical_coupling(num_classes) * facts.affinity)  # few queries are neighbours
     if num_queries <= num_classes:
-        strength = np.zeros_like(strength)  # one query per class, or less: neighbours have different labels
+        strength = 0 * strength  # one query per class, or less: neighbours have different labels
     expected, give = _expected_shares(known, facts)
     tilt = np.zeros(num_classes)
     posterior = np.full((num_queries, num_classes), 1 / num_classes)
@@ -65,7 +67,7 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
         shares = facts.query_shares @ posterior
         lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
         tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)
-        tilt -= tilt.mean()
+        tilt -= tilt.sum() / num_classes
     return posterior
 
 

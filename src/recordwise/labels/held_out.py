@@ -16,9 +16,9 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.field import field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence, mix
 from recordwise.labels.rehearsal import rehearsed
-from recordwise.protocols.release import Tally
+from recordwise.protocols.release import Evidence, Tally
+from recordwise.protocols.release.purity import mix
 
 
 def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) -> Labels:
@@ -48,7 +48,7 @@ def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) 
     def marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
         return field_marginals(hidden(known), facts)
 
-    known = hidden(evidence(tally, facts))
+    known = hidden(tally.evidence(facts.query_shares, facts.num_records))
     posterior = rehearsed(tally, known, facts, field_marginals(known, facts), marginals)
     labels = labels_from(tally, known, posterior, "field")
     soft = np.where(seen[:, None], labels.probabilities, mix(posterior, known.learned(posterior).purity))

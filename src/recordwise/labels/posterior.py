@@ -7,14 +7,13 @@ from numpy.typing import NDArray
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import Evidence, evidence
 from recordwise.labels.soft import soft_labels
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 
 def decode_posterior(release: Undecoded, facts: Facts) -> Labels:
     """Labels of single queries under the model of `purity`, in which all classes are equally likely before."""
-    known = evidence(release, facts)
+    known = release.evidence(facts.query_shares, facts.num_records)
     return labels_from(release, known, known.posterior(), "posterior")
 
 

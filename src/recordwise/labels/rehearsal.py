@@ -9,18 +9,14 @@ probabilities are tempered until it does not. They are never sharpened.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput
-from recordwise.labels.distribution import distribution
+from recordwise.arrays import softmax
 from recordwise.labels.facts import Facts
-from recordwise.labels.purity import Evidence, evidence, mix, softmax
-from recordwise.privacy.noise import SeededNoise, exponential_matching
-from recordwise.protocols.release import Choices, Matched, Tally, Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
+from recordwise.protocols.release.purity import mix
 from recordwise.randomness import seeded
 
 REHEARSALS = 4
@@ -45,39 +41,15 @@ def rehearsed(
         labels = _draw(posterior, rng)
         shares = mix(np.eye(posterior.shape[1])[labels], purity)
         counts = rng.poisson(known.records[:, None] * shares).astype(np.float64)
-        decoded = decode(evidence(imagined(release, counts, rng), facts), facts)
+        simulated = release.simulated(counts, rng)
+        decoded = decode(simulated.evidence(facts.query_shares, facts.num_records), facts)
         stated.append(decoded)
         right.append(decoded.argmax(axis=1) == labels)
     return tempered(posterior, _temperature(np.concatenate(stated), float(np.mean(right))))
 
 
 def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    return softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature)
-
-
-@singledispatch
-def imagined(release: Undecoded, counts: NDArray[np.float64], rng: np.random.Generator) -> Undecoded:
-    """A release of other counts, with noise of the same law."""
-    raise InvalidInput(f"release must be a Tally or Choices, got {type(release).__name__}")
-
-
-@imagined.register
-def _(tally: Tally, counts: NDArray[np.float64], rng: np.random.Generator) -> Tally:
-    noise, below = distribution(tally.law)  # good enough to imagine with, not to protect
-    return replace(tally, estimate=counts + np.interp(rng.random(counts.shape), below, noise))
-
-
-@imagined.register
-def _(choices: Choices, counts: NDArray[np.float64], rng: np.random.Generator) -> Choices:
-    # permute-and-flip has the law of the largest count plus exponential noise
-    noisy = counts + rng.exponential(float(choices.scale), counts.shape)
-    return replace(choices, chosen=noisy.argmax(axis=1).astype(np.int64))
-
-
-@imagined.register
-def _(matched: Matched, counts: NDArray[np.float64], rng: np.random.Generator) -> Matched:
-    noise = SeededNoise(int(rng.integers(1 << 32)))
-    return replace(matched, chosen=exponential_matching(counts.astype(np.int64), matched.scale, noise))
+    return np.asarray(softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature))
 
 
 def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

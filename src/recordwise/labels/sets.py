@@ -13,8 +13,8 @@ import numpy as np
 from recordwise.labels.facts import Facts
 from recordwise.labels.field import COUPLING, STEPS, critical_coupling
 from recordwise.labels.labels import Labels
-from recordwise.labels.purity import cell_log_likelihood, log_mean_exp, votes_cast
 from recordwise.protocols.release import Tally
+from recordwise.protocols.release.purity import cell_log_likelihood, log_mean_exp
 
 SHARES = 40  # of a query's records, tried for each cell
 
@@ -25,7 +25,7 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
     Where the number of records is not public, every record is taken to carry r labels.
     """
     num_labels = tally.ballot.labels_per_record
-    records = votes_cast(tally, facts) * facts.query_shares
+    records = tally.votes_cast(facts.num_records) * facts.query_shares
     share = (np.arange(SHARES) + 0.5) / SHARES
     expected = records[:, None, None]
     likelihood = cell_log_likelihood(tally.law, tally.estimate[:, :, None] - expected * share, expected)

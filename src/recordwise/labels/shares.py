@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.errors import InvalidInput, whole
-from recordwise.labels.distribution import distribution
+from recordwise.labels.likelihood import WHOLE, cell_law
+from recordwise.privacy.noise.distribution import distribution
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 
@@ -23,6 +24,9 @@ VOTING = np.linspace(0.02, 1.0, 50)  # shares of the records that may have voted
 SPREAD = np.concatenate([[0.0], np.geomspace(1e-3, 10, 25)])  # variances of a query's rate around the pool's share
 MOST_VOTE = 0.3  # deviation of "all vote" that is expected before anything is seen
 ALIKE = 200  # tables drawn in which all queries have the same shares
+FEWEST = 119  # so many are enough to see what one in sixty shows
+LEANING = (0.2, 0.5, 0.9)  # how far queries may lean to a class of their own, when classes lie apart
+RARE = 0.05
 DOUBT = 3.0  # nats by which rates that differ from the pool's must explain the sums better
 LEAST = 0.01  # of what the pool's share says: no query is taken to be empty
 
@@ -84,9 +88,10 @@ def voters_at(release: Release, sizes: Ints | Floats, num_records: int | None) -
     Where they do not (choices; several labels per record, of which a record may have fewer) they stay as given: the
     pool's shares, and what is public.
     """
-    if not isinstance(release, Tally) or release.ballot.labels_per_record > 1:
+    tally = release.tally
+    if tally is None or release.ballot.labels_per_record > 1:
         return sizes, num_records
-    rates = turnout(release, sizes, num_records=num_records).rates
+    rates = turnout(tally, sizes, num_records=num_records).rates
     return rates, max(1, round(float(rates.sum()) / release.ballot.votes_per_record))
 
 
@@ -113,7 +118,9 @@ class Contrast:
     Attributes:
       explained: The share of the labels' variance that lies between queries: 0 where all queries have the same class
         shares, 1 where each has a single class. Noise is subtracted; below 0 counts as 0.
-      chance: How often tables in which all queries are alike look at least this different. Small means they differ.
+      chance: How often tables in which all queries are alike look at least this different, by the sum of squares or by
+        the likelihood or by what neighbours share, whichever is rarest, times the number of looks. Small means they
+        differ.
     """
 
     explained: float
@@ -122,14 +129,18 @@ class Contrast:
     @property
     def separates(self) -> bool:
         """Whether the release shows that classes lie apart: less than one table in twenty would show it by chance."""
-        return self.chance < 0.05
+        return self.chance < RARE
 
 
-def contrast(tally: Tally, rates: Floats) -> Contrast:
+def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contrast:
     """Whether the classes lie apart, from the release alone. Deterministic: what is drawn has a fixed seed.
 
-    What is compared is each cell with its class's overall share of its own query's sum, so a query with many or few
-    records says nothing by its size.
+    Three things that noise alone does not do are looked for. Cells differ from their class's overall share of their own
+    query's sum, so that a query with many or few records says nothing by its size. Each query leans to one class.
+    Queries that are neighbours differ in the same way (Moran 1950).
+
+    Args:
+      graph: (s, s) from `query_graph`; None leaves the neighbours out.
     """
     rates = np.asarray(rates, dtype=np.float64)
     if rates.shape != (len(tally.estimate),) or not (rates >= 0).all():
@@ -140,16 +151,70 @@ def contrast(tally: Tally, rates: Floats) -> Contrast:
     weight = 1 / (tally.law.std**2 + rates * (1 / num_classes) + 1 / 12)
     rng = seeded(0, "separation")
     noise, below = distribution(tally.law)
-    alike = np.empty(ALIKE)
-    for draw in range(ALIKE):
-        table = rng.poisson(rates[:, None] * shares) + np.interp(rng.random(tally.estimate.shape), below, noise)
-        alike[draw] = _unlike(table, weight)
+
+    def drawn() -> NDArray[np.float64]:
+        noisy = np.interp(rng.random(tally.estimate.shape), below, noise)
+        return np.asarray(rng.poisson(rates[:, None] * shares) + noisy)
+
+    alike = np.array([_unlike(drawn(), weight) for _ in range(ALIKE)])
     found = _unlike(tally.estimate, weight)
     # Pure queries differ from the overall shares by this much.
     pure = float((weight * rates**2).sum() * (1 - (shares**2).sum()))
     explained = (found - float(alike.mean())) / pure if pure > 0 else 0.0
-    chance = (1 + int((alike >= found).sum())) / (1 + ALIKE)
-    return Contrast(explained=min(1.0, max(0.0, explained)), chance=chance)
+    chance = _rarity(found, alike)
+    looks = 2 if graph is None else 3
+    if looks * chance >= RARE:  # squares drown in heavy noise
+        variance = (tally.law.std**2 + rates / num_classes + WHOLE)[:, None]
+        heavy = cell_law(tally.law).scale is not None
+        tables = [drawn() for _ in range(FEWEST)]
+        leaning = np.array([_leaning(one, rates, variance, heavy=heavy) for one in tables])
+        chance = min(chance, _rarity(_leaning(tally.estimate, rates, variance, heavy=heavy), leaning))
+        if graph is not None:
+            ties = np.asarray(graph, dtype=np.float64)
+            together = np.array([_together(one, variance, ties) for one in tables])
+            chance = min(chance, _rarity(_together(tally.estimate, variance, ties), together))
+    return Contrast(explained=min(1.0, max(0.0, explained)), chance=min(1.0, looks * chance))
+
+
+def _rarity(found: float, alike: NDArray[np.float64]) -> float:
+    return float(1 + (alike >= found).sum()) / (1 + len(alike))
+
+
+def _shares(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    totals = np.maximum(table.sum(axis=0), 0.0)
+    return np.asarray(totals / totals.sum()) if totals.sum() > 0 else np.full(len(totals), 1 / len(totals))
+
+
+def _leaning(
+    table: NDArray[np.float64], rates: NDArray[np.float64], variance: NDArray[np.float64], *, heavy: bool
+) -> float:
+    """How much likelier a table is where every query leans to a class of its own than where all queries are alike.
+
+    A query leans to a class as often as the class is common. The best of a few strengths counts.
+
+    Args:
+      heavy: Whether noise has the heavy tails of a Laplace law, or is about normal.
+    """
+    shares = np.maximum(_shares(table), 1e-6)
+
+    def fit(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        off = table - expected
+        return -np.sqrt(2 / variance) * np.abs(off) if heavy else -0.5 * off * off / variance
+
+    alike, found = fit(rates[:, None] * shares), []
+    for strength in LEANING:
+        others = rates[:, None] * (1 - strength) * shares
+        without = fit(others)
+        own = fit(others + strength * rates[:, None]) - without + np.log(shares)
+        found.append(float((np.logaddexp.reduce(own, axis=1) + (without - alike).sum(axis=1)).sum()))
+    return max(found)
+
+
+def _together(table: NDArray[np.float64], variance: NDArray[np.float64], graph: NDArray[np.float64]) -> float:
+    """How far neighbours differ from the overall shares in the same way; no cell says more than two deviations."""
+    off = (table - table.sum(axis=1, keepdims=True) * _shares(table)) / np.sqrt(variance)
+    off = np.clip(off, -2, 2)
+    return float((off * (graph @ off)).sum() - (np.diag(graph)[:, None] * off * off).sum())
 
 
 def _unlike(table: NDArray[np.float64], weight: NDArray[np.float64]) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.labels.purity import Evidence, count_variance, mix
-from recordwise.protocols.release import Choices, Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
+from recordwise.protocols.release.purity import count_variance, mix
 
 
 def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -28,11 +28,12 @@ def soft_labels(release: Undecoded, known: Evidence, posterior: NDArray[np.float
     purity = known.learned(posterior).purity
     modelled = mix(posterior, purity)
     num_classes = modelled.shape[1]
-    if isinstance(release, Choices) or known.records is None or num_classes == 1:
+    tally = release.tally
+    if tally is None or known.records is None or num_classes == 1:
         return modelled
     records = np.maximum(known.records, 1.0)[:, None]
-    variance = (release.law.std**2 + count_variance(records)) / records**2
+    variance = (tally.law.std**2 + count_variance(records)) / records**2
     # the rest may sit in any one of the other classes: the variance of a cell that gets all of it or nothing
     rest = 1 - (posterior * purity).sum(axis=1, keepdims=True)
     spread = rest**2 * (num_classes - 2) / (num_classes - 1) ** 2
-    return project(modelled + spread / (spread + variance) * (release.estimate / records - modelled))
+    return project(modelled + spread / (spread + variance) * (tally.estimate / records - modelled))

@@ -6,10 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from recordwise.extras.asking import optional
+
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.errors import InvalidInput, MissingExtra, whole
+from recordwise.errors import InvalidInput, whole
 
 SPAN = 1 << 14  # records per task: what a thread takes from a memory-mapped file at a time
 CACHED_SCORES = 1 << 20  # 4 MiB: stay in cache between the product and the passes over it
@@ -115,10 +117,7 @@ class TorchBackend:
 
 class _TorchScorer:
     def __init__(self, device: str, lifted: Single, k: int) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise MissingExtra("TorchBackend needs PyTorch: pip install 'recordwise[torch]'") from None
+        torch = optional("torch", "TorchBackend", extra="torch")
         try:
             self._lifted = torch.from_numpy(lifted).to(device)
         except RuntimeError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
@@ -10,10 +12,12 @@ from recordwise.arrays import NOBODY, Ints
 from recordwise.errors import InvalidInput
 from recordwise.nearest.poll import Metric, unit_rows
 from recordwise.nearest.search import nearest_queries
+from recordwise.progress import done, part
 from recordwise.randomness import seeded
 
 ITERATIONS = 50
 SETTLED = 1e-3  # stop when fewer than this share of the samples changes cluster
+STARTED = 0.3  # of the work, about: starting points are found
 START_FROM = 20  # starting points are drawn among so many samples per cluster
 
 
@@ -40,13 +44,18 @@ def kmeans(
     mass = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=np.float64)[usable]
     if clusters > len(points):
         raise InvalidInput(f"num_queries must be <= the pool's {len(points)} samples, got {clusters}")
-    centres = _start(points, mass, clusters, seed)
+    with part(0.0, STARTED):
+        centres = _start(points, mass, clusters, seed)
     owner = _settle(points, mass, centres, metric)
-    for _ in range(ITERATIONS):
-        centres = _means(points, mass, owner, centres, metric)
-        before, owner = owner, _settle(points, mass, centres, metric)
-        if np.count_nonzero(owner != before) <= SETTLED * len(points):
-            break
+    with part(STARTED, 1.0):
+        for iteration in range(1, ITERATIONS + 1):
+            centres = _means(points, mass, owner, centres, metric)
+            before, owner = owner, _settle(points, mass, centres, metric)
+            changing = np.count_nonzero(owner != before) / len(points)
+            if changing <= SETTLED:
+                break
+            # About the same share of the samples that still change stops changing each time.
+            done(max(iteration / ITERATIONS, math.log(changing) / math.log(SETTLED)))
     everyone = np.full(len(vectors), NOBODY, dtype=np.int64)
     everyone[usable] = owner
     return centres, everyone
@@ -79,6 +88,7 @@ def _spread(
         offset = points - points[chosen[-1]]
         new = np.einsum("nd,nd->n", offset, offset).astype(np.float64)  # not BLAS: the same for any number of threads
         distance = new if len(chosen) == 1 else np.minimum(distance, new)
+        done(len(chosen), clusters)
     return points[chosen]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from recordwise.nearest import Metric
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
 from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
 from recordwise.privacy.guarantee import members
+from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import KMeansQueries, Queries, QuerySettings, queries_from
 from recordwise.queries.spec import KMEANS
@@ -32,7 +33,8 @@ from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
-FAST = (COUNTS, "linear")  # students that a plan can afford to teach; any other is stood for by the first
+LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
+AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None}  # who stands in a plan for students that take longer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,9 +65,15 @@ class Outlook:
     def __post_init__(self) -> None:
         members(self, manner=Manner)
 
-    def outcomes(self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None) -> list[Outcome]:
-        """What a run under these protocols comes to, in each of the tasks, or in those at some places."""
-        sketch, tasks = self._sketch(protocols[0].ballot.num_queries)
+    def outcomes(
+        self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None, *, room_for: int = 0
+    ) -> list[Outcome]:
+        """What a run under these protocols comes to, in each of the tasks, or in those at some places.
+
+        Args:
+          room_for: Play the pool with as many samples as so many queries need, where these queries need fewer.
+        """
+        sketch, tasks = self._sketch(max(room_for, protocols[0].ballot.num_queries))
         design = Design(
             protocols=protocols,
             schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
@@ -76,7 +84,12 @@ class Outlook:
             num_records=self.num_records,
             seed=self.seed,
         )
-        return [simulate(sketch, task, design, self.num_records, self.seed + place) for place, task in enumerate(tasks)]
+        wanted = range(len(tasks)) if places is None else places
+        found = []
+        for number, place in enumerate(wanted):
+            with part(number, number + 1, len(wanted)):
+                found.append(simulate(sketch, tasks[place], design, self.num_records, self.seed + place))
+        return found
 
     def sample(self) -> NDArray[np.float32]:
         """Some of the pool's vectors, in few dimensions."""
@@ -101,11 +114,15 @@ class Outlook:
         """How often a student is right that is taught the truth, in each task."""
         return [task.attainable for task in self._sketch(1)[1]]
 
-    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+    def samples_for(self, num_queries: int) -> int:
+        """How many samples of the pool play it when so many queries are asked."""
         wanted = SAMPLES
         while wanted < min(self.num_samples, PER_QUERY * num_queries):
             wanted *= 2
-        count = min(wanted, self.num_samples)
+        return min(wanted, self.num_samples)
+
+    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+        count = self.samples_for(num_queries)
         if count not in self.sketches:
             vectors = self._vectors(count)
             sketch = Sketch(
@@ -147,9 +164,12 @@ def look(
     whole(num_records=num_records, num_classes=num_classes)
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
-    fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
-    manner = how_encoded(fitted, pool)
-    vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
+    with part(0, 1, LOOKS):
+        fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
+    with part(1, 2, LOOKS):
+        manner = how_encoded(fitted, pool)
+    with part(2, 3, LOOKS):
+        vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
     asked = queries_from(queries)
     if not isinstance(asked, QuerySettings):
         asked = QuerySettings()  # others may not be able to ask a part of the pool
@@ -161,7 +181,8 @@ def look(
     places = _labelled(labels, len(pool), num_classes)
     if len(places):
         seen = np.asarray(labels, dtype=np.int64)[places]
-        shown = encode_public(fitted, rows(pool, places), manner=manner)
+        with part(3, LOOKS, LOOKS):
+            shown = encode_public(fitted, rows(pool, places), manner=manner)
         known = replace(known, vectors=lens.student(shown), labels=seen)
     return Outlook(
         pool=pool,
@@ -176,13 +197,17 @@ def look(
         # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
         queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
         decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
-        student=StudentSettings(taught.model) if _name(taught.model) in FAST else StudentSettings(),
+        student=StudentSettings(_affordable(taught.model)),
         seed=seed,
     )
 
 
-def _name(student: Any) -> Any:
-    return student.get("name") if isinstance(student, dict) else student
+def _affordable(student: Any) -> Any:
+    """The student that a plan teaches instead: linear, on labels or from counts."""
+    given = dict(student) if isinstance(student, Mapping) else {"name": student}
+    if given.get("name") == "linear":
+        return student
+    return {**given, **AFFORDABLE} if given.get("name") == COUNTS else AFFORDABLE
 
 
 def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from recordwise.hashing import fingerprint
 from recordwise.planner.outlook import Outlook, look
 from recordwise.planner.simulate import Outcome
 from recordwise.privacy.guarantee import Trust
-from recordwise.progress import Progress, Silent
+from recordwise.progress import Progress, part, step
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import names
 from recordwise.protocols.terms import Terms
@@ -25,8 +25,8 @@ FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice a
 SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
-MARGIN = 0.005  # by which more votes per record must be better
-SEARCHED = (1, 3)  # the tasks, from hard to easy, in which numbers of queries are compared where noise is low
+MARGIN = 0.005  # by which more votes per record must be better, and more queries, to go on
+SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
 BEYOND = 0.01  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
@@ -145,11 +145,13 @@ def predict(
     num_queries: int,
     votes_per_record: int = 1,
     places: Sequence[int] | None = None,
+    room_for: int = 0,
 ) -> Prediction:
     """What to expect of one choice: the real pipeline, simulated in the outlook's tasks.
 
     Args:
       places: Of the tasks, from hard to easy; all when None.
+      room_for: Simulate on as many samples as so many queries need.
     """
     ballot = Ballot(
         num_queries=num_queries,
@@ -160,7 +162,7 @@ def predict(
     if num_queries > outlook.num_samples:
         raise InvalidInput(f"num_queries must be <= the pool's {outlook.num_samples} samples, got {num_queries}")
     protocols = terms.protocols(ballot, outlook.num_records)
-    return _prediction(outlook, protocols, outlook.outcomes(protocols, places))
+    return _prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
 
 
 def _prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
@@ -185,7 +187,6 @@ def plan(
     num_queries: Sequence[int] | None = None,
     votes_per_record: Sequence[int] | None = None,
     compare: bool = True,
-    quick: bool = False,
     progress: Progress | None = None,
 ) -> BudgetPlan:
     """Predictions, and the choice whose student is expected to be right most often.
@@ -194,22 +195,18 @@ def plan(
       num_queries: Numbers of queries to consider; None searches from one per class upwards as long as it pays.
       votes_per_record: Votes per record to consider; None is 1 and, for the best number of queries, 2.
       compare: Also predict other mechanisms and other trust at the same budget.
-      quick: Leave it at the few tasks in which numbers of queries are compared.
     """
-    progress = progress or Silent()
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
     first, *more = votes_per_record or ((1,) if terms.one_vote else (1, 2))
-    found = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
-    size = _best(found).num_queries
-    with progress.step("plan: votes per record", 1 + len(more)) as advance:
-        recommended = _best(found) if quick else predict(outlook, terms, num_queries=size, votes_per_record=first)
-        considered = [recommended if one.num_queries == size else one for one in found]
-        for votes in more:
-            advance(1)
+    considered, standing = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
+    recommended = considered[_best(standing)]
+    size = recommended.num_queries
+    with step(progress, "plan: votes per record"):
+        for number, votes in enumerate(more):
             if votes <= size:
-                few = SEARCHED if quick else None
-                considered.append(predict(outlook, terms, num_queries=size, votes_per_record=votes, places=few))
+                with part(number, number + 1, len(more)):
+                    considered.append(predict(outlook, terms, num_queries=size, votes_per_record=votes))
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
@@ -229,27 +226,41 @@ def search(
     *,
     num_queries: Sequence[int] | None = None,
     votes_per_record: int = 1,
+    places: Sequence[int] | None = None,
     progress: Progress | None = None,
-) -> list[Prediction]:
-    """Numbers of queries from few to many, as long as more of them pay, each tried in a few of the tasks."""
+) -> tuple[list[Prediction], list[float]]:
+    """Numbers of queries from few to many, as long as more of them pay, each tried in the tasks at these places.
+
+    More queries are simulated on more samples, from which any student learns more. So where two sizes need different
+    numbers of them, both are tried on the larger one. (What was simulated once is known.)
+
+    Returns:
+      A prediction for each size, and where it stands: the student's accuracy at the first size, and for each further
+      one what it adds on equally many samples.
+    """
     sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
-    typical = max(votes_per_record, min(10 * outlook.known.num_classes, outlook.num_samples))
-    low = not terms.one_query_per_class and _visible(typical, outlook, terms, votes_per_record) > LOW
-    places = SEARCHED if low else None
     found: list[Prediction] = []
-    with (progress or Silent()).step("plan: numbers of queries", len(sizes)) as advance:
-        for size in sizes:
+    standing: list[float] = []
+    tried: dict[str, Any] = {"votes_per_record": votes_per_record, "places": places}
+    with step(progress, "plan: numbers of queries"):
+        for number, size in enumerate(sizes):
             try:
-                one = predict(outlook, terms, num_queries=size, votes_per_record=votes_per_record, places=places)
+                with part(number, number + 1, len(sizes)):
+                    one = predict(outlook, terms, num_queries=size, **tried)
             except InvalidInput:  # a pool of copies: it has fewer different samples than queries
                 if num_queries is not None or not found:
                     raise
                 break
+            here = before = one
+            if found:
+                both = size, found[-1].num_queries
+                here, before = (predict(outlook, terms, num_queries=n, room_for=max(both), **tried) for n in both)
+            added = here.student_accuracy.mean - before.student_accuracy.mean
+            standing.append(standing[-1] + added if found else one.student_accuracy.mean)
             found.append(one)
-            advance(1)
-            if num_queries is None and _past_the_best(found):
+            if num_queries is None and _past_the_best(standing):
                 break
-    return found
+    return found, standing
 
 
 def recommend_queries(
@@ -264,6 +275,9 @@ def recommend_queries(
 ) -> int:
     """How many queries to ask when nobody says.
 
+    Where noise is low, numbers of queries are compared in two of the tasks: their order is clear there, and no
+    prediction is shown.
+
     Args:
       pool: Public, as the schema reads it.
       num_records: How many records will vote, or a public guess.
@@ -277,8 +291,10 @@ def recommend_queries(
     key = (terms, num_records, num_classes, votes_per_record, fingerprint({"pool": pool, **setup}))
     if key not in _RECOMMENDED:
         outlook = look(pool, num_records=num_records, num_classes=num_classes, **setup)
-        found = search(outlook, terms, votes_per_record=votes_per_record, progress=progress)
-        _RECOMMENDED[key] = _best(found).num_queries
+        typical = max(votes_per_record, min(10 * num_classes, len(pool)))
+        places = SEARCHED if _visible(typical, outlook, terms, votes_per_record) > LOW else None
+        found, standing = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
+        _RECOMMENDED[key] = found[_best(standing)].num_queries
     return _RECOMMENDED[key]
 
 
@@ -317,37 +333,36 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
     return outlook.num_records * votes / size / noise if noise > 0 else np.inf
 
 
-def _past_the_best(tried: Sequence[Prediction]) -> bool:
-    """Whether the last sizes were clearly worse, or several of them no better."""
-    right = [one.student_accuracy.mean for one in tried]
+def _past_the_best(right: Sequence[float]) -> bool:
+    """Whether the last sizes were clearly worse, or several of them hardly better than one before them."""
     worse = len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
-    return worse or right.index(max(right)) < len(right) - 1 - PATIENCE
+    enough = next(place for place, one in enumerate(right) if one >= max(right) - MARGIN)
+    return worse or enough < len(right) - 1 - PATIENCE
 
 
-def _best(tried: Sequence[Prediction]) -> Prediction:
-    """The choice with the best student; a size counts half for itself and a quarter for each neighbour.
+def _best(right: Sequence[float]) -> int:
+    """The size with the best student; one counts half for itself and a quarter for each neighbour.
 
     A few simulated runs are noisy, and the truth changes slowly with the number of queries.
     """
-    right = np.array([one.student_accuracy.mean for one in tried])
     padded = np.concatenate([right[:1], right, right[-1:]])
-    return tried[int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())]
+    return int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())
 
 
-def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress) -> list[Prediction]:
+def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress | None) -> list[Prediction]:
     """The other mechanisms of the same trust, and what "auto" takes under each other trust that can keep the terms."""
     others = [_kept_by(terms, terms.trust, name) for name in names(terms.trust)]
     others += [_kept_by(terms, trust, AUTO) for trust in Trust if trust is not terms.trust]
     found: list[Prediction] = []
-    with progress.step("plan: mechanisms and trust", len(others)) as advance:
-        for other in others:
-            advance(1)
+    with step(progress, "plan: mechanisms and trust"):
+        for number, other in enumerate(others):
             if other is None:
                 continue
             size = outlook.known.num_classes if other.one_query_per_class else chosen.num_queries
             votes = 1 if other.one_vote else chosen.votes_per_record
             try:
-                one = predict(outlook, other, num_queries=size, votes_per_record=votes, places=SEARCHED)
+                with part(number, number + 1, len(others)):
+                    one = predict(outlook, other, num_queries=size, votes_per_record=votes)
             except RecordwiseError:
                 continue  # it cannot keep these terms on this ballot
             if (one.trust, one.mechanism) != (chosen.trust, chosen.mechanism) and one not in found:

@@ -24,6 +24,7 @@ from recordwise.pipeline import Round, ask, label, teach
 from recordwise.planner.tasks import Task
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import SeededNoise
+from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
 from recordwise.queries import Queries
 from recordwise.randomness import seeded
@@ -137,17 +138,20 @@ def _simulated(sketch: Sketch, task: Task, design: Design, num_records: int, see
     rng = seeded(seed, "planner", "records")
     noise = SeededNoise(int(rng.integers(1 << 62)))
     rounds: list[Round] = []
-    for protocol in design.protocols:
-        queries, graph = sketch.asked(design)
-        if rounds:
-            queries = ask(sketch.pool, sketch.student_view, rounds, design)
-            graph = query_graph(sketch.pool, queries.vectors, metric=queries.metric)
+    pieces = len(design.protocols) + 1
+    for number, protocol in enumerate(design.protocols):
+        with part(number, number + 1, pieces):
+            queries, graph = sketch.asked(design)
+            if rounds:
+                queries = ask(sketch.pool, sketch.student_view, rounds, design)
+                graph = query_graph(sketch.pool, queries.vectors, metric=queries.metric)
         counts = rng.poisson(_expected(sketch, task, queries, protocol, num_records, rng))
         released = protocol.informed(queries.sizes).release_of(counts, num_records, noise)
         # Records have one label each here, whatever the ballot allows.
         released = replace(released, ballot=replace(released.ballot, labels_per_record=1))
         rounds.append(Round(queries, graph, released, label(released, queries, graph, design)))
-    taught = teach(rounds, sketch.pool, sketch.student_view, design)
+    with part(pieces - 1, pieces, pieces):
+        taught = teach(rounds, sketch.pool, sketch.student_view, design)
     guessed = class_probabilities(taught.student, sketch.student_view, task.probabilities.shape[1]).argmax(axis=1)
     labelled = taught.labels != ABSTAIN
     return Outcome(

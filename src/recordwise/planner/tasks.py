@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.cluster import AgglomerativeClustering
 
-from recordwise.arrays import Doubles, Ints, Singles
-from recordwise.labels.purity import softmax
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.kmeans import kmeans
 from recordwise.randomness import seeded
@@ -216,7 +215,7 @@ def _near(view: Singles, vectors: Singles, labels: Ints, num_classes: int) -> Do
     reach = max(float(np.median(apart.min(axis=1))), np.finfo(float).tiny)
     distance = (wide**2).sum(axis=1) - 2 * view @ wide.T + (view.astype(np.float64) ** 2).sum(axis=1)[:, None]
     weight = softmax(-distance / reach)
-    return np.log(weight @ np.eye(num_classes)[labels] + 1e-3)
+    return np.asarray(np.log(weight @ np.eye(num_classes)[labels] + 1e-3))
 
 
 def _groups(pool: Singles, num_classes: int, seed: int) -> Doubles:

@@ -17,6 +17,7 @@ from recordwise.errors import InvalidInput, OutOfRegime, positive
 from recordwise.privacy.events import Event, Filtered
 from recordwise.privacy.guarantee import exact
 from recordwise.privacy.losses import Pair, TwoPoints, worst_case
+from recordwise.privacy.search import least
 
 STEPS = 2**13  # grid steps between zero and the total epsilon, at least: the grid costs about one part in 10^4 of it
 ROUNDING = Fraction(1, 2**30)  # relative; covers the floating-point steps other than convolution
@@ -58,20 +59,8 @@ def calibrate(make: Callable[[Fraction], Sequence[Event]], epsilon: Fraction, de
         cost = _bound(make(noise), delta)
         return cost is not None and cost <= epsilon
 
-    low, high = Fraction(0), Fraction(1)
-    while not affordable(high):
-        low, high = high, 2 * high
-        if high > 2**60:
-            raise OutOfRegime(f"no amount of noise reaches epsilon {float(epsilon):.4g} at delta {float(delta):.3g}")
-    while low == 0:
-        if affordable(high / 2):
-            high /= 2
-        else:
-            low = high / 2
-    while high - low > high / 2**12:
-        middle = (low + high) / 2
-        low, high = (low, middle) if affordable(middle) else (middle, high)
-    return high
+    beyond = f"no amount of noise reaches epsilon {float(epsilon):.4g} at delta {float(delta):.3g}"
+    return least(affordable, Fraction(0), Fraction(1), within=Fraction(1, 2**12), most=2**60, beyond=beyond)
 
 
 def _bound(events: Sequence[Event], delta: Fraction) -> Fraction | None:

@@ -32,6 +32,7 @@ import numpy as np
 
 from recordwise.errors import InvalidInput, OutOfRegime, positive, probability
 from recordwise.privacy.noise import NegativeBinomial
+from recordwise.privacy.search import least
 
 ROUNDING = 1e-8  # charged, relative to every F; thousands of logarithms added up err by less than 1e-10
 MOST_STEPS = 1 << 24  # counts tabulated at most
@@ -96,18 +97,12 @@ def calibrate_flood(noise_epsilon: Fraction, flood_epsilon: Fraction, delta: Fra
 
 def _least_shape(scale: float, noise_epsilon: float, flood_epsilon: float, delta: float) -> float:
     """The smallest shape with that delta, to four digits, from above; delta falls as the shape grows."""
-    high = 2.0
-    if _delta(1.0, scale, noise_epsilon, flood_epsilon) <= delta:
-        return 1.0
-    while _delta(high, scale, noise_epsilon, flood_epsilon) > delta:
-        high *= 2
-        if high > 1e6:
-            raise OutOfRegime(f"no flood reaches delta {delta:.3g} at flood_epsilon {flood_epsilon:.4g}")
-    low = high / 2
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _delta(middle, scale, noise_epsilon, flood_epsilon) <= delta else (middle, high)
-    return high
+
+    def enough(shape: float) -> bool:
+        return _delta(shape, scale, noise_epsilon, flood_epsilon) <= delta
+
+    beyond = f"no flood reaches delta {delta:.3g} at flood_epsilon {flood_epsilon:.4g}"
+    return 1.0 if enough(1.0) else least(enough, 1.0, 2.0, within=1e-4, most=1e6, beyond=beyond)
 
 
 def _delta(shape: float, scale: float, noise_epsilon: float, flood_epsilon: float) -> float:

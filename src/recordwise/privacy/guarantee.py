@@ -203,7 +203,7 @@ class Guarantee:
         }[self.unit, self.neighbours]
         effect = f"changes the probability of any outcome by a factor of at most e^{rounded_up(self.epsilon)}"
         if not self.is_pure:
-            effect += f", apart from a probability of {rounded_up(self.delta)}"
+            effect += f", plus a probability of at most {rounded_up(self.delta)}"
         keeper = {
             Trust.CENTRAL: "whoever runs the release is trusted with the records' votes",
             Trust.DISTRIBUTED: "nobody sees a party's votes, only their noisy sum",
@@ -220,19 +220,38 @@ class Guarantee:
         """What epsilon lets an attacker gain, for somebody who never heard of it."""
         if not self.private:
             return "Nothing limits what somebody who knows the seed can find out."
-        epsilon = float(self.epsilon)
-        change = {
-            (Unit.RECORD, Neighbours.REPLACE): "two versions of one record",
-            (Unit.RECORD, Neighbours.ADD_REMOVE): "that one record took part and that it did not",
-            (Unit.CLIENT, Neighbours.REPLACE): "two versions of all that one client holds",
-            (Unit.CLIENT, Neighbours.ADD_REMOVE): "that one client took part and that it did not",
+        unknown = {
+            (Unit.RECORD, Neighbours.REPLACE): "which of two versions of one record was used",
+            (Unit.RECORD, Neighbours.ADD_REMOVE): "whether one record was used",
+            (Unit.CLIENT, Neighbours.REPLACE): "which of two versions of one client's records was used",
+            (Unit.CLIENT, Neighbours.ADD_REMOVE): "whether one client took part",
         }[self.unit, self.neighbours]
-        odds = f"{rounded_up(exact(math.exp(epsilon)))} to 1" if epsilon < MOST_ODDS else "more than a million to 1"
-        apart = "" if self.is_pure else f", apart from a probability of {rounded_up(self.delta)}"
-        return (
-            f"As odds: somebody who holds {change} to be equally likely (1 to 1), and knows all else, can come to odds "
-            f"of at most {odds} from everything released, which is {percent_up(certainty(epsilon))} % sure{apart}."
-        )
+        before = f"In odds: suppose an attacker knows everything but {unknown}, and this is an even bet (1 to 1)"
+        if self.epsilon >= MOST_ODDS:
+            return f"{before}. All that is released may bring the odds to more than a million to 1: next to no limit."
+        odds, sure = rounded_up(self._odds), percent_up(self.certainty)
+        if self.is_pure:
+            after = f"All that is released can bring the odds to at most {odds} to 1: {sure} % sure instead of 50 %."
+        else:
+            after = (
+                f"A guess from all that is released is right in at most {sure} % of all cases instead of 50 %: odds of "
+                f"{odds} to 1."
+            )
+        return f"{before}. {after}"
+
+    @property
+    def _odds(self) -> Fraction:
+        """That a guess between two neighbours is right, at most, against 1; Theorem 2.1 of arXiv:1311.0776."""
+        return (exact(math.exp(float(self.epsilon))) + self.delta) / (1 - self.delta)
+
+    @property
+    def certainty(self) -> float:
+        """How often a guess between two neighbours that were equally likely is right, at most.
+
+        Under pure differential privacy it is also how sure anybody can be, whatever was released. Under approximate
+        differential privacy it holds on the average: a release that says more may come up, with a small probability.
+        """
+        return certainty(float(self.epsilon), float(self.delta))
 
     def _insiders(self) -> str:
         """What the sentence says about a sender who reads the release."""
@@ -248,9 +267,9 @@ class Guarantee:
         )
 
 
-def certainty(epsilon: float) -> float:
-    """How sure somebody can be of one record afterwards who held two versions of it to be equally likely before."""
-    return 1 / (1 + math.exp(-epsilon))
+def certainty(epsilon: float, delta: float = 0.0) -> float:
+    """How often a guess between two equally likely versions of one record is right, at most: (e^ε + δ)/(e^ε + 1)."""
+    return min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)))
 
 
 def _both(one: Fraction | None, other: Fraction | None) -> Fraction | None:

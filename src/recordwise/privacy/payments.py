@@ -42,9 +42,9 @@ class Payments:
             return None
         line, _, content = content_of(self._place).partition(b"\n")
         try:
-            told = json_from(line)
-            before = Head(int(told["count"]), str(told["before"]))
-            seal = Seal(str(told["key"]), str(told["tag"]))
+            header = json_from(line)
+            before = Head(int(header["count"]), str(header["before"]))
+            seal = Seal(str(header["key"]), str(header["tag"]))
         except (InvalidInput, LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise InvalidInput(f"{str(self._place)!r} must hold what records have paid, it does not") from error
         head = before.then(_digest(content))
@@ -68,8 +68,8 @@ class Payments:
         content = payments.to_bytes()
         head = self._head.then(_digest(content))
         seal = self._owner.sign(self._account, head)
-        told = {"count": self._head.count, "before": self._head.digest, "key": seal.key, "tag": seal.tag}
-        write_whole(self._place, json.dumps(told).encode() + b"\n" + content, mode=0o600)
+        header = {"count": self._head.count, "before": self._head.digest, "key": seal.key, "tag": seal.tag}
+        write_whole(self._place, json.dumps(header).encode() + b"\n" + content, mode=0o600)
         self._remember(head)
 
     def _remember(self, head: Head) -> None:

@@ -70,8 +70,8 @@ def queries_from(spec: Any) -> Any:
     """What the first round asks: settings, ready `Queries` or an object with `ask(pool)`; anything else is refused."""
     if isinstance(spec, str | Mapping):
         settings = {"name": spec} if isinstance(spec, str) else dict(spec)
-        kind = brought("queries", settings.get("name"))
-        if kind is not None:
+        name = settings.get("name", KMEANS)
+        if name != KMEANS and (kind := brought("queries", name)) is not None:
             settings.pop("name")
             return kind(**settings)
         return QuerySettings.given(spec)

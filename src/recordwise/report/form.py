@@ -42,6 +42,7 @@ class _Round(_Part):
     law: str | None = None
     gaps: list[Finite] | None = None
     tally: list[list[Finite]] | None = None
+    words: str | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> _Round:

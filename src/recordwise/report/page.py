@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def render(summary: Summary) -> str:
     return page
 
 
+@cache  # to compile one takes longer than to fill it in
 def template(name: str) -> Any:
     """A page that is still to be filled in; what is not given is an error, what is given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -93,10 +95,11 @@ def _facts(summary: Summary) -> list[tuple[str, str, str]]:
     cost = f"privacy cost of the whole run, for any one {promise['unit']}"
     facts = [(epsilon, "ε", cost if summary.private else "asked for, but nothing is protected: the noise was seeded")]
     if delta != "0":
-        facts.append((delta, "δ", "probability outside the bound"))
+        facts.append((delta, "δ", "added to every probability by the bound"))
     if summary.private:
-        sure = percent_up(certainty(float(promise["epsilon"])))
-        facts.append((sure, "%", f"sure at most, about any one {promise['unit']}, from an even guess"))
+        sure = percent_up(certainty(float(promise["epsilon"]), float(promise["delta"])))
+        about = f"about any one {promise['unit']}, instead of 50 %"
+        facts.append((sure, "%", f"sure at most, {about}" if delta == "0" else f"of guesses right at most, {about}"))
     chosen = "queries asked, as the planner chose" if summary.settings.get("num_queries") == "auto" else "queries asked"
     facts.append((f"{asked:,}", "", chosen))
     facts.append((f"{summary.pool_size - summary.abstained:,}", f"of {summary.pool_size:,}", "pool samples labelled"))

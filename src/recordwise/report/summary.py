@@ -24,7 +24,6 @@ from recordwise.labels import ABSTAIN
 from recordwise.pipeline import Round
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
-from recordwise.protocols.release import Tally
 from recordwise.report.form import check_form
 from recordwise.report.gallery import Gallery, gallery_of
 from recordwise.report.ledger import head_as_text, ledger_as_dict
@@ -201,23 +200,14 @@ def summarize(
 
 
 def _round(one: Round) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    return {
         "queries": len(one.queries.vectors),
         "decoder": one.labels.decoder,
         "labels": one.labels.hard.tolist(),
         "confidence": np.round(one.labels.confidence, 4).tolist(),
         "sizes": one.queries.sizes.tolist(),
+        **one.release.figures(),
     }
-    if isinstance(one.release, Tally):
-        largest = np.sort(one.release.estimate, axis=1)[:, ::-1]
-        second = largest[:, 1] if largest.shape[1] > 1 else 0.0  # one class is no contest
-        shown |= {
-            "noise_std": one.release.noise_std,
-            "law": type(one.release.law).__name__,
-            "gaps": np.round(largest[:, 0] - second, 2).tolist(),
-            "tally": np.round(one.release.estimate, 2).tolist(),
-        }
-    return shown
 
 
 def _plain(value: Any) -> Any:

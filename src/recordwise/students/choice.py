@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from recordwise.arrays import Bools, Doubles, Ints, Singles
-from recordwise.labels.purity import softmax
+from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
+from recordwise.progress import done, part
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
 
 FOLDS = 4
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
 NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
+NETWORK_QUERIES = 50  # below which no network is tried: so few rows do not tell a curve from chance
 TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
 CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
 
@@ -62,28 +63,37 @@ def choose(
       tables: With all cells.
       folds: For each table (s,) the fold in which each query is held out.
       without: The tables as they are when a fold's cells were never seen.
-      hidden: Units of a network to try on top of the linear parts; None tries none.
+      hidden: Units of a network to try on top of the linear parts; None tries none, nor is one where queries are few.
     """
-    trial = _Trial.of(vectors, owners, tables, folds, without, rng)
+    if sum(len(table.cells) for table in tables) < NETWORK_QUERIES:
+        hidden = None
+    linear = 1.0 if hidden is None else 0.5  # of the work, about
+    with part(0.0, 0.2 * linear):
+        trial = _Trial.of(vectors, owners, tables, folds, without, rng)
     decoded = [logits_of(trial.vectors, discriminant(trial.vectors, held)) for held in trial.fitted]
     parts, penalty = [decoded], None
     weights, bias, score = trial.judged(parts)
-    tried = [(strength, logits, trial.judged([decoded, logits])) for strength, logits in _regressions(trial)]
+    with part(0.2 * linear, linear):
+        tried = [(strength, logits, trial.judged([decoded, logits])) for strength, logits in _regressions(trial)]
     strength, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
     if _clearly(blended[2] - score):
         penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
     network_penalty = None
     if hidden is not None:
         base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
-        for strength in NETWORK_PENALTIES:
-            joined = [
-                start
-                + network(trial.vectors, start, held, hidden=hidden, penalty=strength, rng=rng).logits(trial.vectors)
-                for start, held in zip(base, trial.fitted, strict=True)
-            ]
-            found = trial.scored(trial.answers(joined))
-            if _clearly(found - score):
-                network_penalty, score = strength, found
+        alone = score
+        with part(linear, 1.0):
+            for number, strength in enumerate(NETWORK_PENALTIES):
+                joined = list(base)
+                for fold, held in enumerate(trial.fitted):
+                    with part(number * FOLDS + fold, number * FOLDS + fold + 1, FOLDS * len(NETWORK_PENALTIES)):
+                        net = network(trial.vectors, base[fold], held, hidden=hidden, penalty=strength, rng=rng)
+                    joined[fold] = base[fold] + net.logits(trial.vectors)
+                    found = trial.scored(trial.answers(joined))
+                    if found.sum() <= alone.sum():  # no fold after it is worth the time
+                        break
+                if _clearly(found - score):
+                    network_penalty, score = strength, found
     common = np.concatenate([_common(table) for table in trial.judges])
     return Choice(
         weights=weights,
@@ -126,9 +136,13 @@ class _Trial:
         fold_of = np.concatenate(
             [np.where(owner[some] >= 0, fold[owner[some]], -1) for owner, fold in zip(owners, folds, strict=True)]
         )
+        fitted = []
+        for fold in range(FOLDS):
+            fitted.append([table.of_samples(some) for table in without(fold)])
+            done(fold + 1, FOLDS)
         return cls(
             vectors=vectors[some],
-            fitted=[[table.of_samples(some) for table in without(fold)] for fold in range(FOLDS)],
+            fitted=fitted,
             judges=_stacked([table.of_samples(some) for table in tables]),
             held_out=[fold_of == fold for fold in range(FOLDS)],
         )
@@ -154,10 +168,11 @@ class _Trial:
 def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:
     """Each penalty, and the logits that each fold's regression then has; a stronger one starts the next."""
     found: list[Doubles | None] = [None] * FOLDS
-    for penalty in sorted(PENALTIES, reverse=True):
-        found = [
-            regression(trial.vectors, tables, penalty, start) for tables, start in zip(trial.fitted, found, strict=True)
-        ]
+    for number, penalty in enumerate(sorted(PENALTIES, reverse=True)):
+        for fold, tables in enumerate(trial.fitted):
+            at = number * FOLDS + fold
+            with part(at, at + 1, FOLDS * len(PENALTIES)):
+                found[fold] = regression(trial.vectors, tables, penalty, found[fold])
         yield penalty, [logits_of(trial.vectors, one) for one in found if one is not None]
 
 

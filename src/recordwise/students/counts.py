@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles
+from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput, real, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
-from recordwise.labels.purity import softmax
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
+from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import FOLDS, choose
@@ -40,6 +40,7 @@ from recordwise.students.table import CountTable, mean_over, tilted
 
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
+CHOSEN, FITTED = 0.85, 0.95  # of the work, about: settings are chosen, the linear student is fitted
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
@@ -116,7 +117,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return softmax(logits)
+        return np.asarray(softmax(logits))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -160,38 +161,43 @@ def learn_from_counts(
         if np.asarray(one.owner).shape != (len(vectors),):
             raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
     everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
-    who = tuple(_turnout(one, seen) for one, seen in zip(asked, everything, strict=True))
+    who = tuple(_turnout(*each) for each in zip(asked, releases, everything, strict=True))
     tables = _tables(asked, everything)
     parts, choice = [discriminant(vectors, tables)], None
     rng = seeded(seed, "teaching from counts")
     if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
         folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
-        choice = choose(
-            vectors,
-            [one.owner for one in asked],
-            tables,
-            folds,
-            lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
-            hidden=hidden,
-            rng=rng,
-        )
+        with part(0.0, CHOSEN):
+            choice = choose(
+                vectors,
+                [one.owner for one in asked],
+                tables,
+                folds,
+                lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
+                hidden=hidden,
+                rng=rng,
+            )
     if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
         weights, bias = blend([logits_of(vectors, parts[0])], tables)
     else:
         weights, bias = choice.weights, choice.bias
-        parts.append(regression(vectors, tables, choice.penalty))
+        with part(CHOSEN, FITTED):
+            parts.append(regression(vectors, tables, choice.penalty))
     coefficients = sum((w * part for w, part in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
     coefficients[-1] += bias
     logits, net = logits_of(vectors, coefficients), None
     if choice is not None and choice.network_penalty is not None and hidden is not None:
-        net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
+        with part(FITTED, 1.0):
+            net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
     probabilities = tilted(softmax(logits), tables)
     return Learnt(
         student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
         probabilities=probabilities,
         turnout=who,
-        contrast=tuple(contrast(release, voted.rates) for release, voted in zip(releases, who, strict=True)),
+        contrast=tuple(
+            contrast(release, voted.rates, one.graph) for one, release, voted in zip(asked, releases, who, strict=True)
+        ),
         explained=None if choice is None else choice.explained,
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
@@ -204,13 +210,14 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
         raise InvalidInput("asked must hold at least one release")
     tallies = []
     for one in asked:
-        if not isinstance(one.release, Tally):
+        tally = one.release.tally
+        if tally is None:
             raise InvalidInput(
                 f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
             )
         if one.release.ballot.labels_per_record > 1:
             raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
-        tallies.append(one.release)
+        tallies.append(tally)
     classes = {one.release.ballot.num_classes for one in asked}
     if len(classes) > 1:
         raise InvalidInput(f"releases must be about the same classes, got {sorted(classes)} of them")
@@ -222,28 +229,25 @@ def tables_of(asked: Sequence[Asked]) -> list[CountTable]:
     return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
 
 
-def _turnout(one: Asked, seen: Bools) -> Turnout:
-    assert isinstance(one.release, Tally)
-    sizes = np.bincount(one.owner[one.owner >= 0], minlength=one.release.ballot.num_queries)
-    return turnout(one.release, sizes, num_records=one.num_records, seen=seen)
+def _turnout(one: Asked, tally: Tally, seen: Bools) -> Turnout:
+    sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+    return turnout(tally, sizes, num_records=one.num_records, seen=seen)
 
 
 def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
     """What the seen rows of each release say, the decoder's opinion included."""
     tables = []
-    for one, known in zip(asked, seen, strict=True):
-        release = one.release
-        assert isinstance(release, Tally)
-        sizes = np.bincount(one.owner[one.owner >= 0], minlength=release.ballot.num_queries)
-        rates = _turnout(one, known).rates
+    for one, tally, known in zip(asked, _tallies(asked), seen, strict=True):
+        sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
+        rates = _turnout(one, tally, known).rates
         tables.append(
             CountTable(
                 mean=mean_over(one.owner, len(sizes)),
-                cells=release.estimate,
-                law=cell_law(release.law),
+                cells=tally.estimate,
+                law=cell_law(tally.law),
                 rates=rates,
                 grain=1 / np.maximum(sizes, 1),
-                prior=decode_seen(release, rates, one.graph, known).probabilities,
+                prior=decode_seen(tally, rates, one.graph, known).probabilities,
                 counted=(known & (sizes > 0)).astype(np.float64),
             )
         )

@@ -12,6 +12,7 @@ import numpy as np
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.vectors import flat
 from recordwise.errors import InvalidInput, whole
+from recordwise.progress import part
 from recordwise.students.answers import class_probabilities
 from recordwise.students.counts import Asked, Learnt, learn_from_counts
 from recordwise.students.from_counts import WITHOUT_COUNTS, FromCounts
@@ -112,10 +113,12 @@ class Held(FromCounts):
         with fresh_weights(self.seed):
             body = ResNet(mean=mean, deviation=deviation, width=self.width)
             head = Classifier(body, body.dim, first.shape[1]).head
-        imitated = imitate(
-            body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
-            run=replace(run, checkpoint=kept and kept / "imitate.pt"),
-        )  # fmt: skip
+        both = self.imitate_epochs + self.epochs
+        with part(0, self.imitate_epochs, both):
+            imitated = imitate(
+                body, body.dim, images, seen, Imitate(epochs=self.imitate_epochs, batch=self.batch, view=view),
+                run=replace(run, checkpoint=kept and kept / "imitate.pt"),
+            )  # fmt: skip
         network = Classifier(imitated, body.dim, first.shape[1])
         network.head.load_state_dict(head.state_dict())
         settings = HeldToCounts(
@@ -126,4 +129,5 @@ class Held(FromCounts):
             network, settings,
             run=replace(run, checkpoint=kept and kept / "held.pt", progress=self.progress or silent),
         )  # fmt: skip
-        return student.fit(np.asarray(pool), asked, first=first)
+        with part(self.imitate_epochs, both, both):
+            return student.fit(np.asarray(pool), asked, first=first)

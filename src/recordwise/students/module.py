@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from recordwise.data.samples import Samples, rows
 from recordwise.encoders.module import as_tensor, load_torch
 from recordwise.errors import InvalidInput, positive, whole
+from recordwise.progress import done
 from recordwise.randomness import seeded
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ class TorchStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 optimizer.step()
                 schedule.step()
                 total += float(loss.detach()) * len(index)
+            done(epoch, self.epochs)
             if self.progress is not None:
                 self.progress(epoch, total / len(kept))
             if len(aside) and self.patience is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from recordwise.arrays import Doubles, Singles
-from recordwise.labels.purity import softmax
+from recordwise.arrays import Doubles, Singles, softmax
+from recordwise.progress import done, part
 from recordwise.students.table import CountTable, loss, tilted
 
 RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
@@ -121,8 +122,15 @@ def network(
 
 
 def _solved(objective: Callable[[Doubles], tuple[float, Doubles]], start: Doubles, steps: int, **more: Any) -> Doubles:
+    taken = count(1)
     found = minimize(
-        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20, "ftol": 1e-7}, **more
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "maxcor": 20, "ftol": 1e-7},
+        callback=lambda _: done(next(taken), steps),
+        **more,
     )
     return np.asarray(found.x, dtype=np.float64)
 
@@ -144,7 +152,8 @@ def blend(parts: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubl
 
     start = np.append(np.full(count, 0.5 / count), np.zeros(num_classes))
     bounds = [(1e-3, MOST)] + [(0.0, MOST)] * (count - 1) + [(None, None)] * num_classes
-    found = _solved(objective, start, SOLVER_STEPS, bounds=bounds)
+    with part(0.0, 0.0):  # quick beside what it blends
+        found = _solved(objective, start, SOLVER_STEPS, bounds=bounds)
     return found[:count], found[count:]
 
 

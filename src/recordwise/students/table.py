@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
-from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE, CellLaw
-from recordwise.labels.purity import softmax
 from recordwise.labels.soft import project
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
@@ -48,6 +48,11 @@ class CountTable:
     grain: Doubles
     prior: Doubles
     counted: Doubles
+
+    @cached_property
+    def of_each_sample(self) -> csc_array:
+        """(m, s) the same numbers, by sample: every step of a fit multiplies by both."""
+        return self.mean.T
 
     def log_likelihood(self, shares: Doubles) -> tuple[Doubles, Doubles]:
         """(s,) of each row, for (s, C) class shares, and (s, C) its derivative by the shares."""
@@ -94,8 +99,9 @@ def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]
         pseudo = PSEUDO * table.rates[:, None] * table.prior
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
-        by_probability += table.mean.T @ downhill.astype(np.float32)
-    return total, probabilities * (by_probability - (by_probability * probabilities).sum(axis=1, keepdims=True))
+        by_probability += table.of_each_sample @ downhill.astype(np.float32)
+    mean = np.einsum("mc,mc->m", by_probability, probabilities)
+    return total, probabilities * (by_probability - mean[:, None])
 
 
 def row_log_likelihoods(probabilities: Singles, tables: Sequence[CountTable]) -> Doubles:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recordwise.extras.asking import optional
 
 from recordwise.durable import write_whole
-from recordwise.errors import ChangedInput, InvalidInput, MissingExtra
+from recordwise.errors import ChangedInput, InvalidInput
 from recordwise.formats.weights import safetensors_file
 from recordwise.hashing import digest_of_file
 
@@ -22,7 +23,7 @@ def save_weights(module: nn.Module, path: str | Path) -> str:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    write_whole(path, _library().save(kept))
+    write_whole(path, optional("safetensors.torch", "a file of weights", extra="torch").save(kept))
     return digest_of_file(path)
 
 
@@ -89,10 +90,3 @@ def _check_fits(module: nn.Module, kept: dict[str, Tensor], file: str) -> None:
     for name, tensor in kept.items():
         if tensor.shape != wanted[name].shape:
             raise InvalidInput(f"{name} must have shape {tuple(wanted[name].shape)}, got {tuple(tensor.shape)}")
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("safetensors.torch")
-    except ImportError as fault:
-        raise MissingExtra("weights are kept as safetensors: install recordwise[torch]") from fault

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from recordwise.durable import write_whole
 from recordwise.errors import ChangedInput, InvalidInput, positive, probability, shown, whole
 from recordwise.hashing import fingerprint
+from recordwise.progress import done
 from recordwise.vision.schedules import warmed_up
 from recordwise.vision.steps import Batches, Compute, MomentumDescent
 
@@ -110,8 +111,8 @@ def warmed_epoch(
         total.zero_()
         batches.shuffle()
         for batch in range(len(batches)):
-            done = (epoch + (batch + 1) / len(batches)) / settings.epochs
-            descent.rate.fill_(settings.rate * warmed_up(done, settings.warm_up))
+            share = (epoch + (batch + 1) / len(batches)) / settings.epochs
+            descent.rate.fill_(settings.rate * warmed_up(share, settings.warm_up))
             step()
         return float(total) / len(batches)
 
@@ -166,6 +167,7 @@ class Training:
             self.resume(kept)
         while self.epoch < epochs:
             self.run.progress(self.epoch, self.run_epoch())
+            done(self.epoch, epochs)
             if kept is not None and (self.epoch % self.run.checkpoint_every == 0 or self.epoch == epochs):
                 self.save(kept)
 

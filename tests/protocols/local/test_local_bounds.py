@@ -10,6 +10,7 @@ from experiments.printed import cell_failure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recordwise.labels import accuracy
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.local import (
     Collision,
@@ -20,7 +21,6 @@ from recordwise.protocols.local import (
     SubsetSelection,
     UnaryEncoding,
 )
-from recordwise.protocols.local.bounds import accuracy_bound
 from recordwise.protocols.local.indicator import Indicator
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -44,7 +44,7 @@ def test_the_bound_covers_every_cell_whatever_its_count(
 ) -> None:
     """Against the exact law of a cell, which a union over the query's cells then covers too."""
     mechanism = kind(ballot=Ballot(num_queries=8, num_classes=5), epsilon=epsilon)
-    alpha = accuracy_bound(mechanism, records, beta)
+    alpha = accuracy(mechanism.law(records), mechanism.ballot.num_classes, beta)
     assert cell_failure(indicator(mechanism), records, round(share * records), alpha) <= beta / 5 + ROUNDING
 
 
@@ -55,7 +55,7 @@ def test_the_bound_covers_products_too(kind: type[LocalMechanism]) -> None:
     mechanism = kind(ballot=ballot, epsilon=Fraction(3))
     votes = Votes(ballot, np.zeros((40, 1), np.int32), np.zeros((40, 1), np.int32))
     noise = SeededNoise(5)
-    alpha = accuracy_bound(mechanism, 40, 0.05)
+    alpha = accuracy(mechanism.law(40), mechanism.ballot.num_classes, 0.05)
     failures = 0
     for _ in range(300):
         tally = mechanism.server([mechanism.client(votes, noise)], noise)
@@ -65,7 +65,7 @@ def test_the_bound_covers_products_too(kind: type[LocalMechanism]) -> None:
 
 def test_the_bound_is_of_the_order_of_the_noise() -> None:
     mechanism = Collision(ballot=Ballot(num_queries=10, num_classes=10), epsilon=Fraction(2, 5))
-    assert accuracy_bound(mechanism, 30_000, 0.05) < 4 * mechanism.noise_std(30_000)
+    assert accuracy(mechanism.law(30_000), mechanism.ballot.num_classes, 0.05) < 4 * mechanism.noise_std(30_000)
 
 
 def test_a_law_bounds_a_binomial_s_tails_and_is_not_wild() -> None:

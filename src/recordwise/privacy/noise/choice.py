@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from recordwise.errors import InvalidInput, positive
+from recordwise.errors import InvalidInput, positive, whole
 from recordwise.privacy.noise.coins import bernoulli_exp
 from recordwise.privacy.noise.integers import uniform_below
 from recordwise.privacy.noise.source import Noise
@@ -43,3 +43,18 @@ def permute_and_flip(counts: NDArray[np.int64], scale: Fraction, noise: Noise) -
         pick = uniform_below(rank[:, -1], len(some), noise)
         chosen[start : start + rows] = (rank > pick[:, None]).argmax(axis=1)
     return chosen
+
+
+def chance_of_the_best(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
+    """The least probability that permute-and-flip chooses a class that leads every other by at least `lead` scales.
+
+    It is exact when all rivals trail by just that: each is accepted with probability q = exp(-lead), and the best is
+    chosen when the rivals before it in a random order are all rejected: (1 - (1 - q)^C) / (C q).
+    """
+    whole(num_classes=num_classes)
+    lead = np.maximum(np.asarray(lead, dtype=np.float64), 0.0)
+    accepted = np.exp(-lead)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance = -np.expm1(num_classes * np.log1p(-accepted)) / (num_classes * accepted)
+    few = 1 - (num_classes - 1) / 2 * accepted  # a lower bound too, and free of cancellation where it is used
+    return np.asarray(np.where(accepted > 1e-6, np.minimum(chance, 1.0), few))

@@ -7,13 +7,14 @@ classes finds; so the matching is drawn query by query, each class with its exac
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from recordwise.errors import InvalidInput, positive
-from recordwise.privacy.noise.real import Bounds, Real, exp, less
+from recordwise.errors import InvalidInput, positive, whole
+from recordwise.privacy.noise.real import Enclosure, Real, exp, less
 from recordwise.privacy.noise.source import Noise
 from recordwise.privacy.noise.uniform import Uniform
 
@@ -46,6 +47,22 @@ def exponential_matching(counts: NDArray[np.int64], scale: Fraction, noise: Nois
     return chosen
 
 
+def chance_of_the_matching(lead: ArrayLike, num_classes: int) -> NDArray[np.float64]:
+    """The least probability that the exponential mechanism over matchings chooses the one in which every query has a
+    class that leads each of its others by at least `lead` scales.
+
+    It is exact when all trail by just that: a matching that is wrong at j queries weighs exp(-j·lead), and there are
+    (C choose j) times the derangements of j of them.
+    """
+    whole(num_classes=num_classes)
+    wrong = np.exp(-np.maximum(np.asarray(lead, dtype=np.float64), 0.0))
+    total, derangements = np.ones_like(wrong), 1
+    for j in range(1, num_classes + 1):
+        derangements = j * derangements + (-1) ** j
+        total = total + math.comb(num_classes, j) * derangements * wrong**j
+    return np.asarray(1 / total)
+
+
 def _draw(weights: _Weights, query: int, free: list[int], noise: Noise) -> int:
     """A class for the query, given that those before it left the `free` ones."""
     if len(free) > 1:
@@ -62,7 +79,7 @@ class _Weights:
     def __init__(self, counts: NDArray[np.int64], scale: Fraction) -> None:
         self._deficits = _deficits(counts).tolist()
         self._factors = {deficit: exp(-deficit / scale) for row in self._deficits for deficit in row}
-        self._known: dict[int, tuple[list[list[Bounds]], list[Bounds]]] = {}
+        self._known: dict[int, tuple[list[list[Enclosure]], list[Enclosure]]] = {}
 
     def of(self, query: int, classes: list[int], free: list[int]) -> Real:
         """Of the matchings of this and later queries with the free classes, those that give it one of `classes`.
@@ -72,7 +89,7 @@ class _Weights:
         all_free = sum(1 << c for c in free)
         rests = [(c, all_free ^ (1 << c)) for c in classes]
 
-        def enclose(bits: int) -> Bounds:
+        def enclose(bits: int) -> Enclosure:
             factors, means = self._at(bits)
             low = sum(factors[query][c][0] * means[rest][0] for c, rest in rests)
             high = sum(factors[query][c][1] * means[rest][1] for c, rest in rests)
@@ -80,7 +97,7 @@ class _Weights:
 
         return Real(enclose)
 
-    def _at(self, bits: int) -> tuple[list[list[Bounds]], list[Bounds]]:
+    def _at(self, bits: int) -> tuple[list[list[Enclosure]], list[Enclosure]]:
         if bits not in self._known:
             bounds = {deficit: factor.bounds(bits) for deficit, factor in self._factors.items()}
             factors = [[bounds[deficit] for deficit in row] for row in self._deficits]
@@ -105,7 +122,7 @@ def _deficits(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(prices - prices[best][:, None] - lead)
 
 
-def _means(factors: list[list[Bounds]], bits: int) -> list[Bounds]:
+def _means(factors: list[list[Enclosure]], bits: int) -> list[Enclosure]:
     """For every set of classes, the mean weight of the matchings of as many last queries with them.
 
     Means instead of sums stay below one, and each step adds at most four units of rounding to their enclosures.

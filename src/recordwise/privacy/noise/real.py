@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from recordwise.errors import InvalidInput
 
-Bounds = tuple[int, int]  # (low, high) at `bits` means low/2^bits <= x <= high/2^bits
+Enclosure = tuple[int, int]  # (low, high) at `bits` means low/2^bits <= x <= high/2^bits
 
 MOST_BITS = 1 << 16  # a comparison still open after this many bits compares a number with itself
 
@@ -25,16 +25,16 @@ class Real:
     """A real number, given by its enclosures.
 
     Args:
-      enclose: From a number of bits to `Bounds` that shrink towards the number as the bits grow. It raises
+      enclose: From a number of bits to `Enclosure`s that shrink towards the number as the bits grow. It raises
         `TooCoarseError` where so few bits say nothing.
     """
 
     __slots__ = ("_enclose",)
 
-    def __init__(self, enclose: Callable[[int], Bounds]) -> None:
+    def __init__(self, enclose: Callable[[int], Enclosure]) -> None:
         self._enclose = enclose
 
-    def bounds(self, bits: int) -> Bounds:
+    def bounds(self, bits: int) -> Enclosure:
         """Integers low <= x·2^bits <= high with high - low <= 2."""
         extra = 16
         while bits + extra <= MOST_BITS:
@@ -56,7 +56,7 @@ class Real:
     def __add__(self, other: Number) -> Real:
         x, y = self._enclose, real(other)._enclose
 
-        def enclose(bits: int) -> Bounds:
+        def enclose(bits: int) -> Enclosure:
             (a, b), (c, d) = x(bits), y(bits)
             return a + c, b + d
 
@@ -65,7 +65,7 @@ class Real:
     def __neg__(self) -> Real:
         x = self._enclose
 
-        def enclose(bits: int) -> Bounds:
+        def enclose(bits: int) -> Enclosure:
             low, high = x(bits)
             return -high, -low
 
@@ -74,7 +74,7 @@ class Real:
     def __mul__(self, other: Number) -> Real:
         x, y = self._enclose, real(other)._enclose
 
-        def enclose(bits: int) -> Bounds:
+        def enclose(bits: int) -> Enclosure:
             (a, b), (c, d) = x(bits), y(bits)
             corners = (a * c, a * d, b * c, b * d)
             return min(corners) >> bits, _up(max(corners), bits)
@@ -85,7 +85,7 @@ class Real:
         """1 / x, for x that is not zero."""
         x = self._enclose
 
-        def enclose(bits: int) -> Bounds:
+        def enclose(bits: int) -> Enclosure:
             low, high = x(bits)
             if low <= 0 <= high:
                 raise TooCoarseError
@@ -130,7 +130,7 @@ def real(number: Number) -> Real:
 def exp(exponent: Number) -> Real:
     x = real(exponent)._enclose
 
-    def enclose(bits: int) -> Bounds:
+    def enclose(bits: int) -> Enclosure:
         low, high = x(bits)
         return _exp(low, bits)[0], _exp(high, bits)[1]
 
@@ -141,7 +141,7 @@ def log(number: Number) -> Real:
     """The natural logarithm of a positive number."""
     x = real(number)._enclose
 
-    def enclose(bits: int) -> Bounds:
+    def enclose(bits: int) -> Enclosure:
         low, high = x(bits)
         if low <= 0:
             raise TooCoarseError
@@ -168,7 +168,7 @@ def _up(value: int, shift: int) -> int:
     return -(-value >> shift)
 
 
-def _exp(x: int, bits: int) -> Bounds:
+def _exp(x: int, bits: int) -> Enclosure:
     """Enclose exp(x / 2^bits)."""
     if x == 0:
         return 1 << bits, 1 << bits
@@ -196,7 +196,7 @@ def _exp(x: int, bits: int) -> Bounds:
     return low >> work - bits, _up(high, work - bits)
 
 
-def _log(x: int, bits: int) -> Bounds:
+def _log(x: int, bits: int) -> Enclosure:
     """Enclose log(x / 2^bits) for x > 0."""
     shift = x.bit_length() - 1
     power = shift - bits  # x / 2^bits = 2^power · z with 1 <= z < 2
@@ -209,7 +209,7 @@ def _log(x: int, bits: int) -> Bounds:
 
 
 @lru_cache(maxsize=64)
-def _double_artanh(top: int, bottom: int, bits: int) -> Bounds:
+def _double_artanh(top: int, bottom: int, bits: int) -> Enclosure:
     """Enclose 2·artanh(t) = log((1 + t) / (1 - t)) for t = top / bottom in [0, 1/3]."""
     t = (top << bits) // bottom
     square = t * t >> bits

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.privacy.noise.real import Bounds, Real, less
+from recordwise.privacy.noise.real import Enclosure, Real, less
 from recordwise.privacy.noise.source import Noise
 
 MARGIN = 2.0**-36  # thresholds are evaluated in floats to better than this; a wider margin only costs time
@@ -34,14 +34,14 @@ class Uniform(Real):
         super().__init__(self._reveal)
         self._prefix, self._bits, self._noise = prefix, bits, noise
 
-    def _reveal(self, bits: int) -> Bounds:
+    def _reveal(self, bits: int) -> Enclosure:
         while self._bits < bits:
             self._prefix = (self._prefix << 64) | int(self._noise.words(1)[0])
             self._bits += 64
         prefix = self._prefix >> self._bits - bits
         return prefix, prefix + 1
 
-    def bounds(self, bits: int) -> Bounds:
+    def bounds(self, bits: int) -> Enclosure:
         return self._reveal(bits)  # exact at any precision, so no bits beyond those asked for are revealed
 
 

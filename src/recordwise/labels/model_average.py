@@ -18,19 +18,18 @@ from recordwise.labels.facts import Facts
 from recordwise.labels.field import field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
-from recordwise.labels.purity import Evidence, evidence
-from recordwise.protocols.release import Undecoded
+from recordwise.protocols.release import Evidence, Undecoded
 
 ONE_EACH = 0.1  # the probability, before the release is seen, that the clusters are the classes
 
 
-def decode_matching(release: Undecoded, facts: Facts) -> Labels:
+def decode_model_average(release: Undecoded, facts: Facts) -> Labels:
     """Labels that use every class once as far as the release supports that; needs s = C."""
-    known = evidence(release, facts)
-    return labels_from(release, known, matching_marginals(known, facts), "matching")
+    known = release.evidence(facts.query_shares, facts.num_records)
+    return labels_from(release, known, average_marginals(known, facts), "model-average")
 
 
-def matching_marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
+def average_marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
     """(C, C) probability of each label of each query."""
     num_classes = len(known.log_likelihood)
     one_each, log_permanent = all_assignments(known.log_likelihood)

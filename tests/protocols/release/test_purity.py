@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.labels.simulated import chance_by_enumeration, choices_of, matched_of, matching_chances, tally_of
+from tests.labels.simulated import chance_by_enumeration, choices_of, evidence, matched_of, matching_chances, tally_of
 
 from recordwise.labels.facts import Facts
-from recordwise.labels.purity import cell_log_likelihood, evidence, mix, tried_purities, votes_cast
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal
+from recordwise.protocols.release.purity import cell_log_likelihood, mix, tried_purities
 
 LAWS = [DiscreteLaplace(20), DiscreteGaussian(400), Normal(3.0), DiscreteLaplace(Fraction(1, 500))]
 
@@ -91,7 +91,6 @@ def test_learning_finds_how_common_pure_queries_are():
 
 
 def test_the_number_of_votes_is_public_or_the_noisy_sum_and_never_zero():
-    facts = Facts(sizes=[1, 1])
-    assert votes_cast(tally_of([[5, 6], [7, 8]], Normal(1.0)), facts) == 26
-    assert votes_cast(tally_of([[5, 6], [7, 8]], Normal(1.0), k=2), Facts(sizes=[1, 1], num_records=10)) == 20
-    assert votes_cast(tally_of([[-5, -6], [-7, 1]], Normal(3.0)), facts) == 3.0
+    assert tally_of([[5, 6], [7, 8]], Normal(1.0)).votes_cast(None) == 26
+    assert tally_of([[5, 6], [7, 8]], Normal(1.0), k=2).votes_cast(10) == 20
+    assert tally_of([[-5, -6], [-7, 1]], Normal(3.0)).votes_cast(None) == 3.0

@@ -1,0 +1,104 @@
+"""Noisy counts: the votes of every query for every class, each with noise of the same known law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordwise.arrays import Doubles
+from recordwise.errors import InvalidInput
+from recordwise.privacy.guarantee import Guarantee, exact
+from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference, SumOfEstimates
+from recordwise.privacy.noise.distribution import distribution
+from recordwise.privacy.noise.law import Law
+from recordwise.protocols.release.purity import (
+    BETWEEN_EQUALS,
+    Evidence,
+    cell_log_likelihood,
+    count_variance,
+    tried_purities,
+)
+from recordwise.protocols.release.release import Undecoded, plain
+from recordwise.votes.ballot import Ballot
+
+LAWS: dict[str, Any] = {
+    law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, PolyaDifference, Normal, SumOfEstimates)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Undecoded):
+    """An unbiased s × C estimate of the votes, safe to publish.
+
+    Attributes:
+      estimate: (s, C) true count plus noise; cells can be negative.
+      law: The law of each cell's noise, the same for every cell.
+    """
+
+    estimate: NDArray[np.float64]
+    law: Law
+
+    @property
+    def noise_std(self) -> float:
+        return self.law.std
+
+    @property
+    def tally(self) -> Tally:
+        return self
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        return ("sets",) if self.ballot.labels_per_record > 1 else super().decoders
+
+    def votes_cast(self, num_records: int | None) -> float:
+        """How many votes it counts: k for each record, or, where records are not counted in public, its noisy sum.
+
+        The sum is held at half its own noise at least: it only sets the size of what is looked for.
+        """
+        if num_records is not None:
+            return float(num_records * self.ballot.votes_per_record)
+        noise = self.law.std * np.sqrt(self.estimate.size)
+        return max(float(self.estimate.sum()) / self.ballot.labels_per_record, 0.5 * float(noise), 1.0)
+
+    def evidence(self, query_shares: Doubles, num_records: int | None) -> Evidence:
+        total = self.votes_cast(num_records)
+        num_queries, num_classes = self.estimate.shape
+        records = total * query_shares
+        purity = tried_purities(num_classes)
+        expected = records[:, None, None]
+        seen = self.estimate[:, :, None]
+        as_own = cell_log_likelihood(self.law, seen - expected * purity, expected)
+        as_other = cell_log_likelihood(self.law, seen - expected * (1 - purity) / max(1, num_classes - 1), expected)
+        larger = BETWEEN_EQUALS * self.estimate / np.sqrt(self.law.std**2 + count_variance(records))[:, None]
+        return Evidence(
+            by_purity=as_other.sum(axis=1, keepdims=True) + as_own - as_other + larger[:, :, None],
+            purities=purity,
+            records=records,
+            class_shares=self.estimate.sum(axis=0) / total,
+            class_variance=num_queries * (self.law.std / total) ** 2,
+        )
+
+    def simulated(self, counts: NDArray[np.float64], rng: np.random.Generator) -> Self:
+        noise, below = distribution(self.law)
+        return replace(self, estimate=counts + np.interp(rng.random(counts.shape), below, noise))
+
+    def scores(self) -> NDArray[np.float64]:
+        return self.estimate
+
+    def check(self) -> None:
+        shape = (self.ballot.num_queries, self.ballot.num_classes)
+        if self.estimate.shape != shape or not np.isfinite(self.estimate).all():
+            raise InvalidInput(f"estimate must be finite with shape {shape}, got {self.estimate.shape}")
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"law": type(self.law).__name__, "parameters": plain(self.law)}, {"array": self.estimate}
+
+    @classmethod
+    def from_parts(
+        cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
+        parameters = {name: exact(v, name) if isinstance(v, str) else v for name, v in about["parameters"].items()}
+        return cls(ballot, guarantee, arrays["array"], LAWS[about["law"]](**parameters))
