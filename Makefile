@@ -5,6 +5,8 @@ PORT ?= 8000
 DATA := $(if $(RECORDWISE_DATA),RECORDWISE_DATA="$(RECORDWISE_DATA)")
 # One BLAS thread per test process: two test workers with two threads each would fight for the cores.
 QUIET := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Python keeps what it compiles, whatever the shell says: tests start many Pythons, and none compiles anew.
+KEPT := PYTHONDONTWRITEBYTECODE=
 
 .PHONY: help demo test test-all test-models wheel check format docs bench clean
 .DEFAULT_GOAL := help
@@ -46,10 +48,10 @@ demo: .venv/core
 
 test: .venv/dev .venv/browser
 	@echo "==> running the tests"
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	@$(DATA) $(QUIET) $(KEPT) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: .venv/dev .venv/browser
-	@$(DATA) $(QUIET) $(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(DATA) $(QUIET) $(KEPT) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # An environment of its own: those libraries want other versions than the pinned ones.
 .venv-models/ready: requirements/models.txt

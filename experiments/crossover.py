@@ -2,9 +2,10 @@
 
     python -m experiments.crossover
 
-A probe is a linear or small model trained on the records themselves: dp-linear, noisy-sgd-1 or noisy-sgd-2. Between the
-last epsilon at which Recordwise is ahead and the first at which it is not, the lead is taken as linear in log epsilon.
-Writes experiments/results/crossover.json.
+A probe is a linear or small model trained on the records themselves: dp-linear, objective-perturbation, noisy-sgd-1 or
+noisy-sgd-2. Between the last epsilon at which Recordwise is ahead and the first at which it is not, the lead is taken
+as linear in log epsilon. `seeds` is the smallest number behind any of the means. Writes
+experiments/results/crossover.json.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
-PROBES = ("dp-linear", "noisy-sgd-1", "noisy-sgd-2")
+PROBES = ("dp-linear", "objective-perturbation", "noisy-sgd-1", "noisy-sgd-2")
 
 
 def crossover(rows: list[dict[str, Any]], data: str) -> dict[str, Any]:
@@ -52,7 +53,9 @@ def main() -> None:
     every = [
         crossover(rows, data)
         | {
-            "seeds": max(len(row["seeds"]) for row in rows if row["data"] == data),
+            "seeds": min(
+                len(row["seeds"]) for row in rows if row["data"] == data and row["method"] in ("recordwise", *PROBES)
+            ),
             "command": "python -m experiments.crossover",
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }

@@ -19,6 +19,8 @@ from recordwise.vision.self_supervised import features_of
 from recordwise.vision.spherical import spherical_kmeans
 from recordwise.vision.steps import Compute
 
+CLUSTERS = (10, 40, 100, 500)  # numbers of k-means clusters whose purity is measured
+
 
 class Log:
     """What happened when: printed as it goes, kept as JSON."""
@@ -60,7 +62,7 @@ def measure(network: nn.Module, images: Images, compute: Compute, log: Log, name
     """How well the true labels lie in these features: k-NN accuracy, and purity of k-means clusters."""
     seen = {part: directions(network, pixels, compute, mirror=mirror) for part, pixels in images.parts.items()}
     found = {f"{name}_knn_test": round(knn_accuracy(seen["public"], images.public_labels, seen["test"], images), 4)}
-    for clusters in (10, 40, 100, 500):
+    for clusters in CLUSTERS:
         generator = compute.generator(clusters)
         groups = spherical_kmeans(seen["public"], clusters, generator, restarts=5 if clusters < 100 else 1)
         found[f"{name}_purity{clusters}"] = round(purity(groups.assignment, images.public_labels), 4)

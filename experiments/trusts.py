@@ -1,6 +1,6 @@
 """What is left of a linear probe where nobody is trusted with records: dp-linear under every trust, beside Recordwise.
 
-    python -m experiments.trusts mnist      (two minutes on one core)
+    python -m experiments.trusts mnist      (ten minutes on one core)
 
 Replace-one neighbours, delta 1e-5 for the probe. Its class sums are made as each trust allows:
 
@@ -37,7 +37,7 @@ from recordwise.privacy.amplification import largest_epsilon0_fmt
 from recordwise.privacy.noise import SeededNoise
 
 RESULTS = Path(__file__).parent / "results" / "trusts.json"
-SEEDS = (0,)
+SEEDS = (0, 1, 2)
 SILOS = 100
 QUERIES = 60
 TRUSTS = ("central", "distributed", "shuffle", "local")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import itertools
 import json
 import os
@@ -12,6 +14,7 @@ from urllib.parse import quote
 
 import hypothesis
 import pytest
+import typer.main
 
 # Test folders hold modules beside the tests that share them.
 TESTS = Path(__file__).parent
@@ -22,6 +25,9 @@ from in_memory import memory  # noqa: E402  # it lies in one of them
 # Workers get it from their parent, and whatever tests start gets it from them.
 if folder := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
+# The tree of commands is made once, and not for each of the hundreds of commands that tests give in one process.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 # A busy machine is not a failing test.
 hypothesis.settings.register_profile("recordwise", deadline=None)
@@ -63,6 +69,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if needy:
         config.hook.pytest_deselected(items=needy)
         items[:] = [item for item in items if item not in needy]
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans try one task instead of five, where a test is about making them; test_plan.py says what they are worth."""
+    monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
+    monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -249,6 +249,7 @@ def test_a_plan_looks_at_the_pool_and_at_nothing_private(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unreadable(job)
+    job.write_text(job.read_text() + 'decoder = "argmax"\nstudent = "linear"\n')  # quick to try out
     assert recordwise("plan", job, "--num-records", "900", "--json", monkeypatch=monkeypatch) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["recommended"]["num_queries"] == 40 and 0.1 < told["recommended"]["student_accuracy"]["mean"] < 1

@@ -117,8 +117,6 @@ def from_bytes(
     *,
     foreign: bool = False,
     trusted: Collection[str] = (),
-    most: int = MOST_UNPACKED,
-    entries: int = MOST_ENTRIES,
 ) -> Any:
     """The object that `to_bytes` wrote, or one line that says what it should have been.
 
@@ -126,10 +124,8 @@ def from_bytes(
       classes: What it may be made of.
       foreign: Whether parts that skops kept are read; those that were left out come as `Absent`.
       trusted: Types beyond skops' own list that it may build. Their code runs.
-      most: Bytes that it may have when it is unpacked.
-      entries: Parts that its archive may have.
     """
-    return from_parts(*unpacked(content, most=most, entries=entries), classes, foreign=foreign, trusted=trusted)
+    return from_parts(*unpacked(content), classes, foreign=foreign, trusted=trusted)
 
 
 def from_parts(

@@ -120,7 +120,7 @@ def test_replacing_costs_no_more_than_removing_and_adding() -> None:
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize(("rate", "steps"), [(1.0, 1), (0.25, 20)])
 def test_calibrated_noise_costs_what_was_asked_and_little_less(neighbours: Neighbours, rate: float, steps: int) -> None:
-    multiplier = noise_for(0.5, 1e-5, neighbours=neighbours, clip=1.0, cells=300, rate=rate, steps=steps)
+    multiplier = noise_for(0.5, 1e-5, neighbours=neighbours, cells=300, rate=rate, steps=steps)
     cost = sampled_gaussian(multiplier, rate=rate, steps=steps, delta=1e-5, neighbours=neighbours)
     assert 0.495 < cost <= 0.5
 
@@ -129,5 +129,5 @@ def test_noise_too_small_for_the_grid_is_refused() -> None:
     with pytest.raises(OutOfRegime, match="noise_multiplier"):
         sigma2(0.1, 1.0)
     with pytest.raises(OutOfRegime, match="delta"):
-        noise_for(1.0, 1e-12, neighbours=Neighbours.REPLACE, clip=1.0, cells=10**6, steps=100)
+        noise_for(1.0, 1e-12, neighbours=Neighbours.REPLACE, cells=10**6, steps=100)
     assert LEAST_SIGMA / UNIT**2 == 0.25

@@ -32,9 +32,12 @@ def test_rows_say_what_each_method_protects(tmp_path: Path, monkeypatch: pytest.
     rng = seeded(0, "rows")
     labels = {part: rng.integers(0, 2, 200) for part in ("public", "private", "test")}
     vectors = {part: (5 * np.eye(2, 3)[y] + rng.normal(size=(200, 3))).astype(np.float32) for part, y in labels.items()}
+    first_plan = None
     for method in ("recordwise", "dp-linear"):
         found = rivals.measure(method, 4.0, (vectors, labels), 0)
         assert found["test_accuracy"] > 0.9
+        assert rivals.planned("mnist", 4.0) == ("auto" if method == "recordwise" else first_plan)
+        first_plan = found["chosen"].get("num_queries", first_plan)
         for seed in (0, 1):
             rivals.keep(found, data="mnist", encoder="e", method=method, epsilon=4.0, seed=seed)
     first, second = json.loads((tmp_path / "rivals.json").read_text())

@@ -17,6 +17,12 @@ from recordwise.hashing import digest_of_file
 from recordwise.vision.steps import Compute
 
 CPU = Compute(device="cpu")
+POOL, BATCH = 130, 65
+
+
+@pytest.fixture(autouse=True)
+def _few_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.measuring.CLUSTERS", (10, 40))
 
 
 def noise(channels: int, side: int) -> Images:
@@ -27,7 +33,7 @@ def noise(channels: int, side: int) -> Images:
         images = CPU.images(rng.integers(0, 256, shape, dtype=np.uint8))
         return images, torch.from_numpy(rng.integers(0, 10, count))
 
-    (public, public_labels), (private, private_labels), (test, test_labels) = part(520), part(20), part(20)
+    (public, public_labels), (private, private_labels), (test, test_labels) = part(POOL), part(20), part(20)
     return Images(
         public=public, private=private, test=test,
         public_labels=public_labels, private_labels=private_labels, test_labels=test_labels,
@@ -35,15 +41,15 @@ def noise(channels: int, side: int) -> Images:
 
 
 def shrunk(recipe: Recipe) -> Recipe:
-    byol = replace(recipe.byol, epochs=1, width=2, hidden=8, projection=4, batch=130)
+    byol = replace(recipe.byol, epochs=1, width=2, hidden=8, projection=4, batch=BATCH)
     byol = replace(byol, prototype_epochs=min(1, byol.prototype_epochs))
     return replace(
         recipe,
         byol=byol,
-        scan=recipe.scan and replace(recipe.scan, epochs=1, heads=2),
-        self_label=replace(recipe.self_label, epochs=2, trusting_epochs=1),
+        scan=recipe.scan and replace(recipe.scan, epochs=1, heads=2, batch=BATCH),
+        self_label=replace(recipe.self_label, epochs=2, trusting_epochs=1, batch=BATCH),
         rounds=min(1, recipe.rounds),
-        student=replace(recipe.student, epochs=2, trusting_epochs=1),
+        student=replace(recipe.student, epochs=2, trusting_epochs=1, batch=BATCH),
         ensemble=None,
         dims=4,
     )
@@ -57,9 +63,9 @@ def test_a_recipe_runs_from_images_to_a_student(recipe: Recipe, channels: int, t
     represent(images, small, seed=1, compute=CPU, folder=tmp_path / "first")
     features = tmp_path / "first" / "features.npz"
     vectors, clusters = compact.read(features)
-    assert vectors["public"].shape == (520, 4)
+    assert vectors["public"].shape == (POOL, 4)
     assert bool(clusters) == (recipe.scan is not None)
-    labels = np.zeros(520, dtype=np.int8)
+    labels = np.zeros(POOL, dtype=np.int8)
     np.savez(tmp_path / "released.npz", **{"one/labels": labels, "one/prior": np.full(10, 0.1)})
     teach(
         images, small, tmp_path / "released.npz",
@@ -113,7 +119,7 @@ def test_a_student_taught_later_joins_the_answers_of_those_before(tmp_path: Path
     represent(images, small, seed=1, compute=CPU, folder=tmp_path)
     sets = {}
     for name in ("one", "two"):
-        sets |= {f"{name}/labels": np.zeros(520, dtype=np.int8), f"{name}/prior": np.full(10, 0.1)}
+        sets |= {f"{name}/labels": np.zeros(POOL, dtype=np.int8), f"{name}/prior": np.full(10, 0.1)}
         np.savez(tmp_path / "released.npz", **sets)
         teach(
             images, small, tmp_path / "released.npz",
@@ -158,7 +164,7 @@ def test_what_cannot_be_taught_leaves_no_log(
     there: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     for name in there:
-        np.savez(tmp_path / name, **{"one/labels": np.zeros(520)})
+        np.savez(tmp_path / name, **{"one/labels": np.zeros(POOL)})
     runs = tmp_path / "runs"
     with pytest.raises(SystemExit) as ended:
         run(monkeypatch, "teach", "--released", tmp_path / "released.npz", "--runs", runs)

@@ -21,7 +21,7 @@ JOB: dict[str, Any] = {
     "public": {"path": "pool.npz"},
     "test": {"path": "test.npz", "labels": "y"},
     "privacy": {"epsilon": 4.0},
-    "method": {"num_queries": 6, "classes": CLASSES, "student": "linear"},
+    "method": {"num_queries": 6, "classes": CLASSES, "decoder": "argmax", "student": "linear"},
 }
 
 

@@ -359,7 +359,8 @@ def test_labels_come_back_from_csv_and_go_into_parquet(tmp_path: Path) -> None:
 
 def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp_path: Path) -> None:
     rng = seeded(0, "threshold")
-    rows, labels = rng.normal(size=(300, 2)) + np.array([2, 0]), np.arange(300) % 2
+    labels = np.arange(300) % 2
+    rows = rng.normal(size=(300, 2)) + np.array([2, 0])
     rows[labels == 1] -= [4, 0]
     student = {"name": "counts", "threshold": 0.999}
     with uncounted():

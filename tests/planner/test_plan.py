@@ -13,7 +13,8 @@ from tests.planner.worlds import World, blobs
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
-from recordwise.planner.planning import _candidates, _growing
+from recordwise.planner.outlook import AFFORDABLE
+from recordwise.planner.planning import _candidates, _growing, _past_the_best
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
@@ -47,7 +48,7 @@ def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -
     world = WORLDS[name]
     right = []
     for draw in range(3):
-        model = PrivateDistiller(float(epsilon), num_queries=s, encoder="scaler")
+        model = PrivateDistiller(float(epsilon), num_queries=s, encoder="scaler", student=AFFORDABLE)
         model.fit(world.records, world.labels, X_public=world.pool, noise=SeededNoise(draw))
         right.append(model.score(world.test, world.test_labels))
     told = predict(outlook(world, labelled=150), terms(epsilon), num_queries=s).student_accuracy
@@ -117,8 +118,8 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
     world, tried = WORLDS["easy"], []
     outcomes = Outlook.outcomes
 
-    def seen(self: Outlook, protocols: Any, places: Any = None) -> list[Outcome]:
-        tried.append(outcomes(self, protocols, places))
+    def seen(self: Outlook, protocols: Any, places: Any = None, **more: Any) -> list[Outcome]:
+        tried.append(outcomes(self, protocols, places, **more))
         return tried[-1]
 
     monkeypatch.setattr(Outlook, "outcomes", seen)
@@ -131,6 +132,39 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
     tried.clear()
     plan(outlook(world), terms("1"), num_queries=[6], votes_per_record=(1,))
     assert {len(one) for one in tried} == {LEVELS}  # what is shown is the mean over all of them
+
+
+@pytest.mark.parametrize(
+    ("right", "ends"),
+    [
+        ([0.5, 0.6, 0.7, 0.8, 0.82, 0.84], False),  # it pays
+        ([0.5, 0.6, 0.7, 0.8, 0.801, 0.802], True),  # hardly
+        ([0.7, 0.701, 0.702], False),  # too early to say
+        ([0.5, 0.8, 0.7, 0.7], True),
+        ([0.8, 0.795, 0.796, 0.797], True),
+        ([0.5], False),
+    ],
+)
+def test_more_queries_are_tried_as_long_as_they_pay(right: list[float], ends: bool) -> None:
+    assert _past_the_best(right) == ends
+
+
+@pytest.mark.parametrize("sizes", [[50, 200, 400, 800], [800, 400, 200, 50]])
+def test_numbers_of_queries_are_compared_on_equally_many_samples(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were each size judged on its own samples, the most queries would win: they come with the most samples."""
+
+    def outcomes(self: Outlook, protocols: Any, places: Any = None, *, room_for: int = 0) -> list[Outcome]:
+        asked = protocols[0].ballot.num_queries
+        right = self.samples_for(max(asked, room_for)) / 10_000 - 1e-4 * abs(asked - 200)
+        return [Outcome(labels=right, student=right)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(2, 1.0, pool=6_000))
+    assert view.samples_for(200) < view.samples_for(400) < view.samples_for(800)
+    found = plan(view, terms("1"), num_queries=sizes, votes_per_record=(1,), compare=False)
+    assert found.recommended.num_queries == 200
 
 
 def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:

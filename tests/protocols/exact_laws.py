@@ -60,20 +60,25 @@ class Walk:
     def __init__(self, cut: float = 1e-9, least: float = 0.0) -> None:
         self.cut, self.least = cut, least
         self.path: list[int] = []
-        self.options: list[list[Any]] = []
+        self.options: list[Sequence[Any]] = []
+        self.reached: list[Any] = [Fraction(1)]  # the probability of the path up to each choice
         self.start()
 
     def start(self) -> None:
         self.step = 0
-        self.probability: Any = Fraction(1)
 
-    def choose(self, options: list[Any]) -> int:
+    @property
+    def probability(self) -> Any:
+        return self.reached[self.step]
+
+    def choose(self, options: Sequence[Any]) -> int:
         if self.step == len(self.path):
             self.path.append(0)
             self.options.append(options)
         taken = self.path[self.step]
-        self.probability *= options[taken]
         self.step += 1
+        if self.step == len(self.reached):
+            self.reached.append(self.reached[-1] * options[taken])
         if self.least and self.probability < self.least:
             raise Rare
         return taken
@@ -83,6 +88,7 @@ class Walk:
         while self.path and self.path[-1] + 1 == len(self.options[-1]):
             self.path.pop()
             self.options.pop()
+        del self.reached[max(1, len(self.path)) :]
         if self.path:
             self.path[-1] += 1
         return bool(self.path)
@@ -93,18 +99,18 @@ class Walk:
     # What stands in for the samplers. Each has its sampler's arguments, the noise being this walk.
 
     def bernoulli(self, probability: Any, size: Any) -> np.ndarray:
-        p = _fraction(probability)
-        return np.array([self.choose([1 - p, p]) for _ in range(_count(size))], bool).reshape(size)
+        coin = _coin(_fraction(probability))
+        return np.array([self.choose(coin) for _ in range(_count(size))], bool).reshape(size)
 
     def bernoulli_exp(self, numerators: Any, scale: Fraction) -> np.ndarray:
         chances = [_power(int(numerator), scale) for numerator in numerators.ravel()]
         # A coin that always falls the same way is no choice.
-        tossed = [True if p == 1 else bool(self.choose([1 - p, p])) for p in chances]
+        tossed = [True if p == 1 else bool(self.choose(_coin(p))) for p in chances]
         return np.array(tossed, bool).reshape(numerators.shape)
 
     def uniform_below(self, bound: Any, size: Any) -> np.ndarray:
-        bounds = np.broadcast_to(np.asarray(bound), size).ravel()
-        drawn = [self.choose([Fraction(1, int(b))] * int(b)) for b in bounds]
+        bounds = [bound] * _count(size) if isinstance(bound, int) else np.broadcast_to(bound, size).ravel().tolist()
+        drawn = [self.choose(_even(b)) for b in bounds]
         return np.array(drawn, dtype=np.int64).reshape(size)
 
     def permutation(self, n: int) -> np.ndarray:
@@ -136,7 +142,17 @@ class _Uniform:
 
 
 def _count(size: Any) -> int:
-    return math.prod(np.atleast_1d(size).tolist())
+    return size if isinstance(size, int) else math.prod(np.atleast_1d(size).tolist())
+
+
+@cache
+def _coin(p: Fraction) -> tuple[Fraction, Fraction]:
+    return 1 - p, p
+
+
+@cache
+def _even(many: int) -> tuple[Fraction, ...]:
+    return (Fraction(1, many),) * many
 
 
 @lru_cache(maxsize=4096)

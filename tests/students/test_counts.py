@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from recordwise.protocols.local import Collision
 from recordwise.protocols.release import Tally
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
-from recordwise.students import student_from, teach
+from recordwise.students import choice, student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
-from recordwise.students.parts import discriminant, regression
+from recordwise.students.parts import Network, discriminant, regression
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -284,6 +285,21 @@ def test_a_network_on_top_learns_what_no_line_can() -> None:
     assert line.student.network is None and curve.student.network is not None
     assert right(curve, world) > 0.9 > right(line, world)
     assert curve.explained is not None and line.explained is not None and curve.explained > line.explained
+
+
+def test_a_network_that_helps_no_fold_is_not_tried_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def wild(vectors: Any, base: Any, *given: Any, **more: Any) -> Network:
+        tried.append(base)
+        signs = np.random.default_rng(len(tried)).normal(size=(1, base.shape[1]))
+        return Network(np.vstack([np.zeros((vectors.shape[1], 1)), [9.0]]), 30 * signs)  # one class everywhere
+
+    monkeypatch.setattr(choice, "network", wild)
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")], hidden=4)
+    assert learnt.student.network is None and len(tried) == len(choice.NETWORK_PENALTIES)
+    learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=40)], hidden=4)
+    assert len(tried) == len(choice.NETWORK_PENALTIES)  # with few queries none is tried
 
 
 def test_any_other_student_learns_the_chances_of_the_pool() -> None:

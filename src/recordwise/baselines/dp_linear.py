@@ -55,7 +55,7 @@ class DPLinear(Rival):
         self.second_moments_ = self.encoder_ is None
         cells = (dim + 1) * (num_classes + (dim + 1 if self.second_moments_ else 0))
         self.noise_multiplier_ = noise_for(
-            float(self.epsilon), float(self.delta), neighbours=self._relation, clip=self._clip, cells=cells
+            float(self.epsilon), float(self.delta), neighbours=self._relation, cells=cells
         )
         self._count = num_records
 

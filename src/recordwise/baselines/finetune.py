@@ -68,7 +68,6 @@ class NoisySGDFineTune(Rival):
             float(self.epsilon),
             float(self.delta),
             neighbours=self._relation,
-            clip=self.clip,
             cells=cells,
             rate=float(self.batch_rate),
             steps=self.steps,

@@ -64,12 +64,11 @@ def sigma2(noise_multiplier: float, clip: float) -> Fraction:
 
 
 def noise_for(
-    epsilon: float, delta: float, *, neighbours: Neighbours, clip: float, cells: int, rate: float = 1.0, steps: int = 1
+    epsilon: float, delta: float, *, neighbours: Neighbours, cells: int, rate: float = 1.0, steps: int = 1
 ) -> float:
     """The least noise multiplier with which `steps` noisy sums cost (epsilon, delta).
 
     Args:
-      clip: The length of one record's share.
       cells: Numbers released in each step.
       rate: With which each record takes part in a step, each by a coin of its own.
     """

@@ -80,7 +80,6 @@ class NoisySGD1(Rival):
             float(self.epsilon),
             float(self.delta),
             neighbours=self._relation,
-            clip=self.clip,
             cells=cells,
             rate=float(self.batch_rate),
             steps=self.steps_,

@@ -96,7 +96,6 @@ class ObjectivePerturbation(Rival):
             epsilon * LAST_EPSILON,
             delta * LAST_DELTA,
             neighbours=Neighbours.ADD_REMOVE,  # the distance is that between two answers, whatever made them neighbours
-            clip=2 * self._reach,
             cells=cells,
         )
 

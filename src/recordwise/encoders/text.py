@@ -20,11 +20,52 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.randomness import seeded
 
 
-class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear map of how often a text uses each known word, rare ones counted more, at unit length.
+
+    A text's vector is a function of that text alone, to the last bit. A text without any known word is the zero vector;
+    one that is no text is a row of NaN. A subclass fits `words_`, `rarity_` and the map.
+    """
+
+    words_: CountVectorizer
+    rarity_: NDArray[np.float64]
+
+    @property
+    def linear(self) -> ExactLinear:
+        """(words, dim) the map."""
+        raise NotImplementedError
+
+    def weigh_by(self, counts: csr_matrix) -> None:
+        """Learn from the pool's counts how rare each word is."""
+        held = np.bincount(counts.indices, minlength=counts.shape[1])
+        self.rarity_ = 1 + np.log((1 + counts.shape[0]) / (1 + held))
+
+    def holds(self) -> bool:
+        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
+        words = self.words_.vocabulary_ if type(self.words_) is CountVectorizer else {}
+        exact = type(self.linear) is ExactLinear and self.linear.holds()
+        return (
+            sorted(map(int, words.values())) == list(range(len(words)))
+            and are_numbers(self.rarity_, 1)
+            and exact
+            and len(words) == len(self.rarity_) == len(self.linear.weights)
+        )
+
+    def transform(self, samples: Samples) -> NDArray[np.float32]:
+        strings = as_list(samples)
+        readable = np.array([isinstance(sample, str) for sample in strings], dtype=np.bool_)
+        texts = [sample if isinstance(sample, str) else "" for sample in strings]
+        vectors = self.linear(weigh(self.words_.transform(texts), self.rarity_))
+        length = np.sqrt(sum_in_order(vectors * vectors))
+        vectors /= np.where(length > 0, length, 1.0)[:, None]
+        vectors[~readable] = np.nan
+        return vectors.astype(np.float32)
+
+
+class Text(OfWords):
     """TF-IDF over the pool's words, a truncated singular value decomposition, and unit length.
 
-    On unit vectors the Euclidean order of distances is that of the cosine. A sample without any word of the pool is the
-    zero vector; one that is no text is a row of NaN. A text's vector is a function of that text alone, to the last bit.
+    On unit vectors the Euclidean order of distances is that of the cosine.
 
     Args:
       dim: How many themes; fewer where the pool has fewer samples or words.
@@ -50,33 +91,15 @@ class Text(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if dim < 1:
             raise InvalidInput(f"the pool must hold at least two different words, it holds {counts.shape[1]}")
         self.words_ = words
-        held = np.bincount(counts.indices, minlength=counts.shape[1])
-        self.rarity_: NDArray[np.float64] = 1 + np.log((1 + counts.shape[0]) / (1 + held))
+        self.weigh_by(counts)
         start = int(seeded(self.seed, "text").integers(2**31))
         themes = TruncatedSVD(dim, random_state=start).fit(weigh(counts, self.rarity_))
         self.themes_ = ExactLinear.of(themes.components_.T, limit=1.0)
         return self
 
-    def holds(self) -> bool:
-        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
-        words = self.words_.vocabulary_ if type(self.words_) is CountVectorizer else {}
-        exact = type(self.themes_) is ExactLinear and self.themes_.holds()
-        return (
-            sorted(map(int, words.values())) == list(range(len(words)))
-            and are_numbers(self.rarity_, 1)
-            and exact
-            and len(words) == len(self.rarity_) == len(self.themes_.weights)
-        )
-
-    def transform(self, samples: Samples) -> NDArray[np.float32]:
-        strings = as_list(samples)
-        readable = np.array([isinstance(sample, str) for sample in strings], dtype=np.bool_)
-        texts = [sample if isinstance(sample, str) else "" for sample in strings]
-        themes = self.themes_(weigh(self.words_.transform(texts), self.rarity_))
-        length = np.sqrt(sum_in_order(themes * themes))
-        themes /= np.where(length > 0, length, 1.0)[:, None]
-        themes[~readable] = np.nan
-        return themes.astype(np.float32)
+    @property
+    def linear(self) -> ExactLinear:
+        return self.themes_
 
 
 def weigh(counts: csr_matrix, rarity: NDArray[np.float64]) -> csr_matrix:

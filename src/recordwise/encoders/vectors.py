@@ -121,12 +121,12 @@ def _fitted(pca: PCA, vectors: NDArray[np.float32]) -> PCA:
     raise InvalidInput("the pool must have principal components, its numbers are too large: scale them")
 
 
-def flat(name: str, samples: Samples, *, dim: int | None = None) -> NDArray[np.float32]:
+def flat(name: str, samples: Samples) -> NDArray[np.float32]:
     """Samples as finite (n, dim) vectors: an image is its pixels in a row."""
     array: NDArray[Any] = np.asarray(samples)
     if array.ndim > 2:
         array = array.reshape(len(array), -1)
-    vectors = as_vectors(name, array, dim=dim)
+    vectors = as_vectors(name, array)
     if not len(vectors):
         raise InvalidInput(f"{name} must hold at least one sample, got {vectors.shape}")
     return vectors

@@ -7,23 +7,18 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer
 
-from recordwise.arrays import sum_in_order
 from recordwise.data.samples import Samples
-from recordwise.encoders.exact import ExactLinear, are_numbers
-from recordwise.encoders.text import as_list, refuse_other_than_text, weigh
+from recordwise.encoders.exact import ExactLinear
+from recordwise.encoders.text import OfWords, as_list, refuse_other_than_text
 from recordwise.errors import InvalidInput, first_line, whole
 from recordwise.formats import lines_of
 from recordwise.hashing import digest_of_file, fingerprint
 
 
-class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Words(OfWords):
     """The mean of a text's word vectors, weighted by rarity in the pool, at unit length.
-
-    A text's vector is a function of that text alone, to the last bit. A text without any known word is the zero vector;
-    one that is no text is a row of NaN.
 
     Args:
       file: One word per line with its numbers behind it, as GloVe (.txt) and fastText and word2vec (.vec) write them.
@@ -43,8 +38,7 @@ class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         counts = self.words_.transform(strings)
         if not counts.nnz:
             raise InvalidInput(f"the pool must hold words of {Path(self.file).name!r}, it holds none")
-        held = np.bincount(counts.indices, minlength=counts.shape[1])
-        self.rarity_: NDArray[np.float64] = 1 + np.log((1 + counts.shape[0]) / (1 + held))
+        self.weigh_by(counts)
         self.vectors_ = ExactLinear.of(vectors, limit=1.0)
         return self
 
@@ -58,26 +52,9 @@ class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"Words({Path(self.file).name}, SHA-256 {self.fingerprint})"
 
-    def holds(self) -> bool:
-        """Whether its state is such as `fit` leaves; see `recordwise.encoders.encoding`."""
-        words = self.words_.vocabulary_ if type(self.words_) is CountVectorizer else {}
-        exact = type(self.vectors_) is ExactLinear and self.vectors_.holds()
-        return (
-            sorted(map(int, words.values())) == list(range(len(words)))
-            and are_numbers(self.rarity_, 1)
-            and exact
-            and len(words) == len(self.rarity_) == len(self.vectors_.weights)
-        )
-
-    def transform(self, samples: Samples) -> NDArray[np.float32]:
-        strings = as_list(samples)
-        readable = np.array([isinstance(sample, str) for sample in strings], dtype=np.bool_)
-        texts = [sample if isinstance(sample, str) else "" for sample in strings]
-        means = self.vectors_(weigh(self.words_.transform(texts), self.rarity_))
-        length = np.sqrt(sum_in_order(means * means))
-        means /= np.where(length > 0, length, 1.0)[:, None]
-        means[~readable] = np.nan
-        return means.astype(np.float32)
+    @property
+    def linear(self) -> ExactLinear:
+        return self.vectors_
 
 
 def read_word_vectors(path: Path, max_words: int) -> tuple[list[str], NDArray[np.float64]]:

@@ -36,11 +36,11 @@ def array_file(path: str | Path) -> NDArray[Any]:
         return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
 
 
-def array_from(content: bytes, what: str = "an array") -> NDArray[Any]:
+def array_from(content: bytes) -> NDArray[Any]:
     """The array of a .npy file's bytes, as a copy."""
-    with understood(what):
+    with understood("an array"):
         file = io.BytesIO(content)
-        shape, order, dtype = _header(file, len(content), what)
+        shape, order, dtype = _header(file, len(content), "an array")
         return _filled(file, shape, order, dtype)
 
 

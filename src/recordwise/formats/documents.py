@@ -37,9 +37,9 @@ def json_from(content: bytes, what: str = "JSON", *, most: int = MOST_JSON) -> A
     return value
 
 
-def json_file(path: str | Path, *, most: int = MOST_JSON) -> Any:
+def json_file(path: str | Path) -> Any:
     """What a JSON file says."""
-    return json_from(content_of(path, most=most).removeprefix(b"\xef\xbb\xbf"), str(path), most=most)
+    return json_from(content_of(path, most=MOST_JSON).removeprefix(b"\xef\xbb\xbf"), str(path))
 
 
 def toml_from(text: str, what: str = "TOML") -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Facts:
             if shares.ndim != 1 or not ((shares > 0).all() and abs(shares.sum() - 1) < 1e-6):
                 raise InvalidInput(f"class_shares must be positive and sum to 1, got {self.class_shares!r}")
 
-    @property
+    @cached_property
     def query_shares(self) -> NDArray[np.float64]:
         """(s,) the part of the pool that belongs to each query: public, and about the records' own."""
         sizes = np.asarray(self.sizes, dtype=np.float64)

@@ -67,7 +67,7 @@ def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING
         shares = facts.query_shares @ posterior
         lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
         tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)
-        tilt -= tilt.mean()
+        tilt -= tilt.sum() / num_classes
     return posterior
 
 

@@ -118,12 +118,12 @@ def _columns(schema: Schema, samples: Samples) -> Iterator[Finding]:
     free = replace(schema, columns=tuple(replace(column, range=None) for column in schema.columns))
     for place, (column, cells) in enumerate(zip(schema.columns, free.read(samples).samples.T, strict=True)):
         named = f"column {column.name or place!r}"
-        text = _category(column, cells) if column.kind == CATEGORY else _number(column, cells)
+        text = _category(cells) if column.kind == CATEGORY else _number(column, cells)
         if text:
             yield Finding(stops=False, about=column.name or str(place), text=f"{named} {text}")
 
 
-def _category(column: Column, cells: NDArray[Any]) -> str | None:
+def _category(cells: NDArray[Any]) -> str | None:
     words = [cell for cell in cells if cell is not None]
     if len(words) < FEW_ROWS:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from recordwise.students.spec import COUNTS
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
 LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
-FAST = (COUNTS, "linear")  # students that a plan can afford to teach; any other is stood for by the first
+AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None}  # who stands in a plan for students that take longer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,9 +65,15 @@ class Outlook:
     def __post_init__(self) -> None:
         members(self, manner=Manner)
 
-    def outcomes(self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None) -> list[Outcome]:
-        """What a run under these protocols comes to, in each of the tasks, or in those at some places."""
-        sketch, tasks = self._sketch(protocols[0].ballot.num_queries)
+    def outcomes(
+        self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None, *, room_for: int = 0
+    ) -> list[Outcome]:
+        """What a run under these protocols comes to, in each of the tasks, or in those at some places.
+
+        Args:
+          room_for: Play the pool with as many samples as so many queries need, where these queries need fewer.
+        """
+        sketch, tasks = self._sketch(max(room_for, protocols[0].ballot.num_queries))
         design = Design(
             protocols=protocols,
             schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
@@ -108,11 +114,15 @@ class Outlook:
         """How often a student is right that is taught the truth, in each task."""
         return [task.attainable for task in self._sketch(1)[1]]
 
-    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+    def samples_for(self, num_queries: int) -> int:
+        """How many samples of the pool play it when so many queries are asked."""
         wanted = SAMPLES
         while wanted < min(self.num_samples, PER_QUERY * num_queries):
             wanted *= 2
-        count = min(wanted, self.num_samples)
+        return min(wanted, self.num_samples)
+
+    def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
+        count = self.samples_for(num_queries)
         if count not in self.sketches:
             vectors = self._vectors(count)
             sketch = Sketch(
@@ -187,13 +197,17 @@ def look(
         # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
         queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
         decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
-        student=StudentSettings(taught.model) if _name(taught.model) in FAST else StudentSettings(),
+        student=StudentSettings(_affordable(taught.model)),
         seed=seed,
     )
 
 
-def _name(student: Any) -> Any:
-    return student.get("name") if isinstance(student, dict) else student
+def _affordable(student: Any) -> Any:
+    """The student that a plan teaches instead: linear, on labels or from counts."""
+    given = dict(student) if isinstance(student, Mapping) else {"name": student}
+    if given.get("name") == "linear":
+        return student
+    return {**given, **AFFORDABLE} if given.get("name") == COUNTS else AFFORDABLE
 
 
 def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:

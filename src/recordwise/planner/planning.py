@@ -25,7 +25,8 @@ FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice a
 SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
-MARGIN = 0.005  # by which more votes per record must be better
+LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
+MARGIN = 0.005  # by which more votes per record must be better, and more queries, to go on
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
@@ -145,11 +146,13 @@ def predict(
     num_queries: int,
     votes_per_record: int = 1,
     places: Sequence[int] | None = None,
+    room_for: int = 0,
 ) -> Prediction:
     """What to expect of one choice: the real pipeline, simulated in the outlook's tasks.
 
     Args:
       places: Of the tasks, from hard to easy; all when None.
+      room_for: Simulate on as many samples as so many queries need.
     """
     ballot = Ballot(
         num_queries=num_queries,
@@ -160,7 +163,7 @@ def predict(
     if num_queries > outlook.num_samples:
         raise InvalidInput(f"num_queries must be <= the pool's {outlook.num_samples} samples, got {num_queries}")
     protocols = terms.protocols(ballot, outlook.num_records)
-    return _prediction(outlook, protocols, outlook.outcomes(protocols, places))
+    return _prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
 
 
 def _prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
@@ -197,8 +200,8 @@ def plan(
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
     first, *more = votes_per_record or ((1,) if terms.one_vote else (1, 2))
-    considered = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
-    recommended = _best(considered)
+    considered, standing = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
+    recommended = considered[_best(standing)]
     size = recommended.num_queries
     with step(progress, "plan: votes per record"):
         for number, votes in enumerate(more):
@@ -226,23 +229,39 @@ def search(
     votes_per_record: int = 1,
     places: Sequence[int] | None = None,
     progress: Progress | None = None,
-) -> list[Prediction]:
-    """Numbers of queries from few to many, as long as more of them pay, each tried in the tasks at these places."""
+) -> tuple[list[Prediction], list[float]]:
+    """Numbers of queries from few to many, as long as more of them pay, each tried in the tasks at these places.
+
+    More queries are simulated on more samples, from which any student learns more. So where two sizes need different
+    numbers of them, both are tried on the larger one. (What was simulated once is known.)
+
+    Returns:
+      A prediction for each size, and where it stands: the student's accuracy at the first size, and for each further
+      one what it adds on equally many samples.
+    """
     sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
     found: list[Prediction] = []
+    standing: list[float] = []
+    tried: dict[str, Any] = {"votes_per_record": votes_per_record, "places": places}
     with step(progress, "plan: numbers of queries"):
         for number, size in enumerate(sizes):
             try:
                 with part(number, number + 1, len(sizes)):
-                    one = predict(outlook, terms, num_queries=size, votes_per_record=votes_per_record, places=places)
+                    one = predict(outlook, terms, num_queries=size, **tried)
             except InvalidInput:  # a pool of copies: it has fewer different samples than queries
                 if num_queries is not None or not found:
                     raise
                 break
+            here = before = one
+            if found:
+                both = size, found[-1].num_queries
+                here, before = (predict(outlook, terms, num_queries=n, room_for=max(both), **tried) for n in both)
+            added = here.student_accuracy.mean - before.student_accuracy.mean
+            standing.append(standing[-1] + added if found else one.student_accuracy.mean)
             found.append(one)
-            if num_queries is None and _past_the_best(found):
+            if num_queries is None and _past_the_best(standing):
                 break
-    return found
+    return found, standing
 
 
 def recommend_queries(
@@ -275,8 +294,8 @@ def recommend_queries(
         outlook = look(pool, num_records=num_records, num_classes=num_classes, **setup)
         typical = max(votes_per_record, min(10 * num_classes, len(pool)))
         places = SEARCHED if _visible(typical, outlook, terms, votes_per_record) > LOW else None
-        found = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
-        _RECOMMENDED[key] = _best(found).num_queries
+        found, standing = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
+        _RECOMMENDED[key] = found[_best(standing)].num_queries
     return _RECOMMENDED[key]
 
 
@@ -315,21 +334,21 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
     return outlook.num_records * votes / size / noise if noise > 0 else np.inf
 
 
-def _past_the_best(tried: Sequence[Prediction]) -> bool:
-    """Whether the last sizes were clearly worse, or several of them no better."""
-    right = [one.student_accuracy.mean for one in tried]
-    worse = len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
-    return worse or right.index(max(right)) < len(right) - 1 - PATIENCE
+def _past_the_best(right: Sequence[float]) -> bool:
+    """Whether the last sizes were clearly worse, no better for long, or hardly better than the one before them."""
+    last, before = max(right[-PATIENCE:]), right[:-PATIENCE]
+    worse = len(before) > 0 and last < max(right) - WORSE
+    hardly = len(right) > LEAST_TRIED and last < before[-1] + MARGIN
+    return worse or hardly or right.index(max(right)) < len(before) - 1
 
 
-def _best(tried: Sequence[Prediction]) -> Prediction:
-    """The choice with the best student; a size counts half for itself and a quarter for each neighbour.
+def _best(right: Sequence[float]) -> int:
+    """The size with the best student; one counts half for itself and a quarter for each neighbour.
 
     A few simulated runs are noisy, and the truth changes slowly with the number of queries.
     """
-    right = np.array([one.student_accuracy.mean for one in tried])
     padded = np.concatenate([right[:1], right, right[-1:]])
-    return tried[int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())]
+    return int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())
 
 
 def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress | None) -> list[Prediction]:

@@ -188,7 +188,7 @@ class DistributedLaplace(Protocol[Share]):
         loss = unit_loss(Fraction(left, self.survivors), self.scale)
         return DiscreteLaplaceTally(1 / loss, self.ballot.cells_changed(self.neighbours))
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         insider = self.insider_event
         return Guarantee(

@@ -23,12 +23,10 @@ def colour(index: int) -> str:
     return f"hsl({HUES[index % len(HUES)]} 52% {LIGHTNESS[index // len(HUES) % len(LIGHTNESS)]}%)"
 
 
-def curves(
-    series: Mapping[str, Sequence[tuple[float, float, float]]], *, x_label: str, y_label: str, log_x: bool = True
-) -> str:
-    """Named curves of (x, y, spread); the spread is drawn as a band of one standard deviation each way."""
+def curves(series: Mapping[str, Sequence[tuple[float, float, float]]], *, x_label: str, y_label: str) -> str:
+    """Named curves of (x, y, spread), x on a logarithmic scale; the spread is a band of one deviation each way."""
     points = [point for curve in series.values() for point in curve]
-    place_x = _scale([x for x, _, _ in points], LEFT, WIDTH - RIGHT, log=log_x)
+    place_x = _scale([x for x, _, _ in points], LEFT, WIDTH - RIGHT, log=True)
     lowest = min(y - s for _, y, s in points)
     place_y = _scale([max(0.0, math.floor(lowest * 10) / 10), 1.0], HEIGHT - BOTTOM, TOP)
     parts = [_axes(sorted({x for x, _, _ in points}), place_x, _ticks(place_y), place_y, x_label, y_label)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def render(summary: Summary) -> str:
     return page
 
 
+@cache  # to compile one takes longer than to fill it in
 def template(name: str) -> Any:
     """A page that is still to be filled in; what is not given is an error, what is given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape

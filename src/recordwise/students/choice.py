@@ -20,6 +20,7 @@ from recordwise.students.table import CountTable, row_log_likelihoods
 FOLDS = 4
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
 NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
+NETWORK_QUERIES = 50  # below which no network is tried: so few rows do not tell a curve from chance
 TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
 CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
 
@@ -62,8 +63,10 @@ def choose(
       tables: With all cells.
       folds: For each table (s,) the fold in which each query is held out.
       without: The tables as they are when a fold's cells were never seen.
-      hidden: Units of a network to try on top of the linear parts; None tries none.
+      hidden: Units of a network to try on top of the linear parts; None tries none, nor is one where queries are few.
     """
+    if sum(len(table.cells) for table in tables) < NETWORK_QUERIES:
+        hidden = None
     linear = 1.0 if hidden is None else 0.5  # of the work, about
     with part(0.0, 0.2 * linear):
         trial = _Trial.of(vectors, owners, tables, folds, without, rng)
@@ -78,14 +81,17 @@ def choose(
     network_penalty = None
     if hidden is not None:
         base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
+        alone = score
         with part(linear, 1.0):
             for number, strength in enumerate(NETWORK_PENALTIES):
-                joined = []
-                for fold, (start, held) in enumerate(zip(base, trial.fitted, strict=True), start=number * FOLDS):
-                    with part(fold, fold + 1, FOLDS * len(NETWORK_PENALTIES)):
-                        net = network(trial.vectors, start, held, hidden=hidden, penalty=strength, rng=rng)
-                    joined.append(start + net.logits(trial.vectors))
-                found = trial.scored(trial.answers(joined))
+                joined = list(base)
+                for fold, held in enumerate(trial.fitted):
+                    with part(number * FOLDS + fold, number * FOLDS + fold + 1, FOLDS * len(NETWORK_PENALTIES)):
+                        net = network(trial.vectors, base[fold], held, hidden=hidden, penalty=strength, rng=rng)
+                    joined[fold] = base[fold] + net.logits(trial.vectors)
+                    found = trial.scored(trial.answers(joined))
+                    if found.sum() <= alone.sum():  # no fold after it is worth the time
+                        break
                 if _clearly(found - score):
                     network_penalty, score = strength, found
     common = np.concatenate([_common(table) for table in trial.judges])

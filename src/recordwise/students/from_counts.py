@@ -16,6 +16,7 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.students.counts import Asked, ClassWeight, Learnt, check_threshold, class_shift, learn_from_counts
 
 WITHOUT_COUNTS = "linear"  # who learns labels where a release has no counts
+HIDDEN = 32  # units of the network that may join, unless somebody says
 
 Taught = TypeVar("Taught")
 
@@ -24,13 +25,14 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
     """A student that explains the whole table of counts, where a release has one.
 
     Args:
-      hidden: Units of a small network to try on top of the linear student; None tries none.
+      hidden: Units of a small network to try on top of the linear student, where there are 50 queries or more. It
+        joins only where held-out rows of the release are clearly likelier with it. None tries none.
       class_weight: As in scikit-learn: None, "balanced", or weights by the place of each class in `classes_`, as a
         mapping or as one for each. They move probabilities as well as answers.
       threshold: Of two classes, the second is the answer where its probability is at least this; probabilities stay
         as they are. None answers the likelier class.
       teaches: Another student, as in `student_from`: it is taught the class probabilities that were learnt from counts,
-        which is how networks and any other classifier learn from counts. None is the linear student itself.
+        which is how networks and any other classifier learn from counts. None is the student from counts itself.
       seed: Of its choices and of a network's first weights.
     """
 
@@ -38,7 +40,7 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: int | None = None,
+        hidden: int | None = HIDDEN,
         class_weight: ClassWeight = None,
         threshold: float | None = None,
         teaches: Any = None,

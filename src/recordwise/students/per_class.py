@@ -12,6 +12,8 @@ from sklearn.dummy import DummyClassifier
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput
 
+NEGLIGIBLE = 0.01  # probabilities that are not taught
+
 
 class PerClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Independent yes-or-no classifiers, one per class.
@@ -62,14 +64,14 @@ class PerClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def as_hard(
-    probabilities: NDArray[np.float64], weights: NDArray[np.float64], *, negligible: float = 0.01
+    probabilities: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Soft labels as weighted hard ones: (sample, class, weight) for every probability that is not negligible.
 
     Cross-entropy against (n, C) probabilities is the sum over classes of probability times log-loss, so a classifier
     that accepts weights minimises it without knowing of soft labels. A sample's likeliest class is always kept.
     """
-    kept = (probabilities > negligible) | (probabilities >= probabilities.max(axis=1, keepdims=True))
+    kept = (probabilities > NEGLIGIBLE) | (probabilities >= probabilities.max(axis=1, keepdims=True))
     kept &= weights[:, None] > 0
     index, classes = np.nonzero(kept)
     mass = probabilities[index, classes] * weights[index]

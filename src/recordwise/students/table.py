@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from recordwise.arrays import Doubles, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE, CellLaw
@@ -47,6 +48,11 @@ class CountTable:
     grain: Doubles
     prior: Doubles
     counted: Doubles
+
+    @cached_property
+    def of_each_sample(self) -> csc_array:
+        """(m, s) the same numbers, by sample: every step of a fit multiplies by both."""
+        return self.mean.T
 
     def log_likelihood(self, shares: Doubles) -> tuple[Doubles, Doubles]:
         """(s,) of each row, for (s, C) class shares, and (s, C) its derivative by the shares."""
@@ -93,7 +99,7 @@ def loss(logits: Singles, tables: Sequence[CountTable]) -> tuple[float, Singles]
         pseudo = PSEUDO * table.rates[:, None] * table.prior
         total -= float(table.counted @ fit) + float((pseudo * np.log(shares)).sum())
         downhill = -table.counted[:, None] * by_share - pseudo / shares
-        by_probability += table.mean.T @ downhill.astype(np.float32)
+        by_probability += table.of_each_sample @ downhill.astype(np.float32)
     mean = np.einsum("mc,mc->m", by_probability, probabilities)
     return total, probabilities * (by_probability - mean[:, None])
 

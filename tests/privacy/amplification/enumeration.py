@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
@@ -22,18 +23,14 @@ Channel = NDArray[np.float64]  # (records, messages) probabilities
 Histogram = tuple[int, ...]
 
 
-def shuffled(channel: Channel, records: tuple[int, ...]) -> dict[Histogram, float]:
-    """The law of the multiset of messages."""
-    law = {(0,) * channel.shape[1]: 1.0}
-    for record in records:
-        longer: dict[Histogram, float] = defaultdict(float)
-        for histogram, weight in law.items():
-            for message in np.flatnonzero(channel[record]):
-                more = list(histogram)
-                more[message] += 1
-                longer[tuple(more)] += weight * channel[record, message]
-        law = longer
-    return law
+def one_more(law: dict[Histogram, float], sent: NDArray[np.float64]) -> dict[Histogram, float]:
+    """The law of a multiset of messages to which one more is added."""
+    longer: dict[Histogram, float] = defaultdict(float)
+    messages = [(message, chance) for message, chance in enumerate(sent.tolist()) if chance]
+    for histogram, weight in law.items():
+        for message, chance in messages:
+            longer[(*histogram[:message], histogram[message] + 1, *histogram[message + 1 :])] += weight * chance
+    return longer
 
 
 def merged(channel: Channel) -> Channel:
@@ -43,32 +40,37 @@ def merged(channel: Channel) -> Channel:
     return np.array([np.bincount(group.ravel(), weights=row) for row in channel])
 
 
-def neighbours(channel: Channel, senders: int) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Both laws, aligned, for every pair of neighbouring data sets."""
+def batches(channel: Channel, senders: int) -> list[NDArray[np.float64]]:
+    """For all that the other senders can hold, (records, batches): the law of the batch by the one record that changes.
+
+    Any two rows of a table are the laws of neighbours.
+    """
     channel = merged(channel)
+
+    @cache
+    def law(records: tuple[int, ...]) -> dict[Histogram, float]:
+        return one_more(law(records[1:]), channel[records[0]]) if records else {(0,) * channel.shape[1]: 1.0}
+
+    tables = []
     for others in combinations_with_replacement(range(len(channel)), senders - 1):
-        laws = [shuffled(channel, (first, *others)) for first in range(len(channel))]
-        for first, second in permutations(range(len(channel)), 2):
-            outcomes = sorted(laws[first].keys() | laws[second].keys())
-            yield (
-                np.array([laws[first].get(outcome, 0.0) for outcome in outcomes]),
-                np.array([laws[second].get(outcome, 0.0) for outcome in outcomes]),
-            )
+        laws = [one_more(law(others), row) for row in channel]
+        outcomes = list(set().union(*laws))
+        tables.append(np.array([[one.get(outcome, 0.0) for outcome in outcomes] for one in laws]))
+    return tables
 
 
-def exact_delta(channel: Channel, senders: int, epsilon: float) -> float:
+def exact_delta(tables: list[NDArray[np.float64]], epsilon: float) -> float:
     """The smallest delta at `epsilon`, over all neighbouring data sets."""
-    return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in neighbours(channel, senders))
+    factor = math.exp(epsilon)
+    return max(float(np.maximum(p - factor * table, 0).sum(axis=1).max()) for table in tables for p in table)
 
 
-def exact_epsilon(channel: Channel, senders: int, delta: float) -> float:
+def exact_epsilon(tables: list[NDArray[np.float64]], delta: float) -> float:
     """The smallest epsilon at `delta`, over all neighbouring data sets, to ten digits."""
-    pairs = list(neighbours(channel, senders))
     low, high = 0.0, 20.0
     for _ in range(45):
         middle = (low + high) / 2
-        worst = max(float(np.maximum(p - math.exp(middle) * q, 0).sum()) for p, q in pairs)
-        low, high = (middle, high) if worst > delta else (low, middle)
+        low, high = (middle, high) if exact_delta(tables, middle) > delta else (low, middle)
     return high
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.privacy.amplification.enumeration import (
     Channel,
+    batches,
     client_channel,
     exact_delta,
     exact_epsilon,
@@ -114,9 +115,9 @@ def test_beta_is_the_largest_distance_of_two_records(
 def test_upper_and_lower_bound_enclose_the_enumerated_batch(
     mechanism: LocalMechanism, channel: Callable[[float], Channel], senders: int, attained: bool, epsilon0: float
 ) -> None:
-    rows = channel(epsilon0)
+    tables = batches(channel(epsilon0), senders)
     for delta in (0.001, 0.05):
-        exact = exact_epsilon(rows, senders, delta)
+        exact = exact_epsilon(tables, delta)
         bounds = variation_ratio(senders, epsilon0, delta, mechanism)
         if not any(mechanism is crowded for crowded in CROWDED):
             assert bounds.lower <= exact + 1e-9
@@ -130,10 +131,11 @@ def test_a_shuffled_batch_of_real_clients_keeps_the_protocols_claim(name: str) -
     """At the epsilon0 that the protocol chooses; a twin that takes three times as much is caught."""
     ballot, epsilon, delta = Ballot(num_queries=1, num_classes=2), Fraction(2, 5), Fraction(1, 100)
     protocol = ShuffleSingle(ballot=ballot, epsilon=epsilon, delta=delta, senders=2, mechanism=name)
-    rows = client_channel(type(protocol.local), ballot, protocol.epsilon0)
-    assert exact_delta(rows, 2, float(epsilon) / 4) > 0 and exact_delta(rows, 2, float(epsilon)) <= delta
-    loud = client_channel(type(protocol.local), ballot, 3 * protocol.epsilon0)
-    assert exact_delta(loud, 2, float(epsilon)) > delta
+    kept, loud = (
+        batches(client_channel(type(protocol.local), ballot, times * protocol.epsilon0), 2) for times in (1, 3)
+    )
+    assert exact_delta(kept, float(epsilon) / 4) > 0 and exact_delta(kept, float(epsilon)) <= delta
+    assert exact_delta(loud, float(epsilon)) > delta
 
 
 @pytest.mark.parametrize("epsilon0", [0.6])
@@ -141,7 +143,7 @@ def test_the_closed_form_covers_real_clients_in_its_regime(epsilon0: float) -> N
     """A single cell, so that a batch of 60 messages is a count; where the formula is proved, and every other bound."""
     senders, delta, ballot = 60, 0.3, Ballot(num_queries=1, num_classes=1)
     for kind in (RandomizedResponse, UnaryEncoding, SubsetSelection):
-        exact = exact_epsilon(client_channel(kind, ballot, Fraction(epsilon0)), senders, delta)
+        exact = exact_epsilon(batches(client_channel(kind, ballot, Fraction(epsilon0)), senders), delta)
         own = variation_ratio(senders, epsilon0, delta, kind.tells(ballot)).upper
         for bound in (closed_form(senders, epsilon0, delta), fmt_numerical(senders, epsilon0, delta), own):
             assert exact <= bound + 1e-9
@@ -150,7 +152,7 @@ def test_the_closed_form_covers_real_clients_in_its_regime(epsilon0: float) -> N
 def test_the_published_reduction_is_too_small_where_ours_is_not() -> None:
     """Two senders who both hold record 0, three answers, epsilon0 = 2: the batch {0, 0} alone exceeds the theorem."""
     e, f = math.exp(2.0), math.exp(1.5)
-    exact = exact_delta(k_ary_channel(2.0, 3), 2, 1.5)
+    exact = exact_delta(batches(k_ary_channel(2.0, 3), 2), 1.5)
     assert exact == pytest.approx((e * e - f * e) / (e + 2) ** 2)
     published = Clones(hit=e / (e + 2), miss=1 / (e + 2), blanket=1 / (e + 2))  # whatever is off side hides ours
     assert published.delta(1.5, senders=2).upper < 0.98 * exact
@@ -179,14 +181,15 @@ def test_the_witness_of_two_cells_is_attained_where_votes_can_be_disjoint() -> N
     votes = [(a, b) for a in range(-1, 4) for b in range(a + 1, 4)] + [(NOBODY, NOBODY)]
     rows = sent_channel([lambda walk, points=points: crowded.randomize(np.array([points]), walk) for points in votes])
     for delta in (0.05, 0.2):
-        assert variation_ratio(1, 1.0, delta, collision(2, lambda _: 3)).lower <= exact_epsilon(rows, 1, delta) + 1e-9
+        witness = variation_ratio(1, 1.0, delta, collision(2, lambda _: 3)).lower
+        assert witness <= exact_epsilon(batches(rows, 1), delta) + 1e-9
 
 
 def test_a_beta_that_is_too_small_is_caught() -> None:
     """The broken twin: leave out ten per cent of the distance, and the enumerated batch exceeds the bound."""
     honest = k_ary(3)(1.0)
     broken = Variation(p=honest.p, beta=0.9 * honest.beta, q=honest.q)
-    delta = exact_delta(k_ary_channel(1.0, 3), 5, 0.2)
+    delta = exact_delta(batches(k_ary_channel(1.0, 3), 5), 0.2)
     assert delta <= honest.clones.delta(0.2, senders=5).upper
     assert delta > broken.clones.delta(0.2, senders=5).upper
 
@@ -293,4 +296,4 @@ def test_enumeration_agrees_with_a_count_of_two_answers() -> None:
     keep = math.e / (math.e + 1)
     p = np.convolve([keep, 1 - keep], [keep, 1 - keep])
     q = np.convolve([1 - keep, keep], [keep, 1 - keep])
-    assert exact_delta(k_ary_channel(1.0, 2), 2, 0.1) >= np.maximum(p - math.exp(0.1) * q, 0).sum() - 1e-12
+    assert exact_delta(batches(k_ary_channel(1.0, 2), 2), 0.1) >= np.maximum(p - math.exp(0.1) * q, 0).sum() - 1e-12

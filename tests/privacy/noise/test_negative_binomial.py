@@ -121,3 +121,12 @@ def test_huge_scales_have_the_right_mean():
 def test_tiny_scales_hardly_ever_add_anything():
     assert (NegativeBinomial(Fraction(1, 2), Fraction(1, 1000)).sample(10_000, SystemNoise()) == 0).all()
     assert (_log_series(Fraction(1, 1000), 100, SystemNoise()) == 1).all()
+
+
+def test_a_large_shape_is_the_same_however_many_units_are_drawn_at_a_time(monkeypatch):
+    law = NegativeBinomial(Fraction(50), Fraction(3))
+    together = law.sample(7, SeededNoise(1))
+    for most in (1, 8, 100):  # one unit at a time, one and a little, some
+        monkeypatch.setattr("recordwise.privacy.noise.negative_binomial.CHUNK", most)
+        np.testing.assert_array_equal(law.sample(7, SeededNoise(1)), together)
+    assert (together > 50).all()  # each is 126 on average: no unit was left out

@@ -21,7 +21,7 @@ from recordwise.privacy.noise.poisson import poisson
 from recordwise.privacy.noise.real import Real, exp, log
 from recordwise.privacy.noise.source import Noise
 from recordwise.privacy.noise.staircase import staircase
-from recordwise.privacy.noise.uniform import Size, Uniform, chunks
+from recordwise.privacy.noise.uniform import CHUNK, Size, Uniform, chunks
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,10 @@ class NegativeBinomial:
         whole, rest = divmod(self.shape, 1)
         for part in chunks(size):
             count = part.stop - part.start
-            for _ in range(whole):
-                flat[part] += _geometric(self.scale, count, noise)
+            most = max(1, CHUNK // count)  # a large shape is drawn many units at a time
+            for done in range(0, whole, most):
+                units = min(most, whole - done)
+                flat[part] += _geometric(self.scale, units * count, noise).reshape(units, count).sum(axis=0)
             if rest:
                 numbers = poisson(rest * _exact_strength(self.scale), count, noise)
                 owners = np.repeat(np.arange(part.start, part.stop), numbers)

@@ -6,18 +6,20 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.arrays import Ints
+from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, ProtocolFault, positive
 from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact, members
-from recordwise.privacy.noise import Noise
+from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from recordwise.protocols.pairs import Pair, Record
 from recordwise.protocols.protocol import Protocol
-from recordwise.protocols.release import Release
+from recordwise.protocols.release import Release, Tally
+from recordwise.protocols.views import noisy_cells
 from recordwise.votes.ballot import Ballot, Votes
 
 MOST_COUNT = 2**40  # sums of counts must stay whole numbers
@@ -80,6 +82,28 @@ class Central(Protocol[ExactCounts]):
 
     def release_of(self, counts: Ints, num_records: int, noise: Noise) -> Release:
         return self.protect(counts, replace(self.guarantee, private=False), noise)
+
+
+class NoisyCells(Central):
+    """Noise of one law on every cell; cells are treated alike."""
+
+    @property
+    @abstractmethod
+    def law(self) -> DiscreteLaplace | DiscreteGaussian:
+        """The law of a cell's noise."""
+
+    def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Tally:
+        estimate = (counts + self.law.sample(counts.shape, noise)).astype(np.float64)
+        return Tally(self.ballot, promise, estimate, self.law)
+
+    def noise_std(self, num_records: int) -> float:
+        return self.law.std
+
+    def shrunk(self) -> Self:
+        return replace(self, ballot=self.ballot.block())
+
+    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
+        return noisy_cells(self, self.law, side, pair, trials, noise)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from recordwise.arrays import Doubles, Ints
 from recordwise.errors import InvalidInput, positive, probability
 from recordwise.privacy.accountant import calibrate, total_epsilon
 from recordwise.privacy.events import DiscreteGaussianTally, Event
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, exact
-from recordwise.privacy.noise import DiscreteGaussian, Noise
+from recordwise.privacy.noise import DiscreteGaussian
 from recordwise.privacy.outcomes import epsilon_below
-from recordwise.protocols.central.counts import Central
-from recordwise.protocols.pairs import Pair, Record
+from recordwise.protocols.central.counts import NoisyCells
+from recordwise.protocols.pairs import Pair
 from recordwise.protocols.registry import register
-from recordwise.protocols.release import Tally
-from recordwise.protocols.views import Exact, change, noisy_cells
+from recordwise.protocols.views import Exact, change
 from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class CentralGaussian(Central):
+class CentralGaussian(NoisyCells):
     """Discrete Gaussian noise on every cell: rho-zCDP, printed as (epsilon, delta) by the numerical accountant.
 
     Guarantees:
@@ -98,22 +96,9 @@ class CentralGaussian(Central):
         epsilon = total_epsilon([self.event], self.delta)
         return Guarantee(epsilon=epsilon, delta=self.delta, neighbours=self.neighbours, trust=Trust.CENTRAL)
 
-    def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Tally:
-        estimate = (counts + self.law.sample(counts.shape, noise)).astype(np.float64)
-        return Tally(self.ballot, promise, estimate, self.law)
-
-    def noise_std(self, num_records: int) -> float:
-        return self.law.std
-
-    def shrunk(self) -> CentralGaussian:
-        return replace(self, ballot=self.ballot.block())  # cells are treated alike
-
     def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
         reach = math.ceil(12 * self.law.std) + 2
         noise = np.arange(-reach, reach + 1)
         one = self.law.pmf(noise), self.law.pmf(noise - 1)  # the law is symmetric: up or down makes no difference
         cells = [one] * int(np.abs(change(self.ballot, pair)).sum())
         return epsilon_below(cells, float(self.delta)), "the loss of every changed cell, convolved"
-
-    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
-        return noisy_cells(self, self.law, side, pair, trials, noise)

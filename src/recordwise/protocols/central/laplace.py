@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from recordwise.arrays import Doubles, Ints
 from recordwise.privacy.events import DiscreteLaplaceTally, Event
-from recordwise.privacy.guarantee import Guarantee
-from recordwise.privacy.noise import DiscreteLaplace, Noise
-from recordwise.protocols.central.counts import PureCentral
-from recordwise.protocols.pairs import Pair, Record
+from recordwise.privacy.noise import DiscreteLaplace
+from recordwise.protocols.central.counts import NoisyCells, PureCentral
+from recordwise.protocols.pairs import Pair
 from recordwise.protocols.registry import register
-from recordwise.protocols.release import Tally
-from recordwise.protocols.views import Exact, change, noisy_cells, pure_cells
+from recordwise.protocols.views import Exact, change, pure_cells
 from recordwise.votes.ballot import Ballot
 
 if TYPE_CHECKING:
@@ -25,7 +20,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class CentralLaplace(PureCentral):
+class CentralLaplace(NoisyCells, PureCentral):
     """Discrete Laplace noise on every cell: pure epsilon.
 
     Guarantees:
@@ -63,18 +58,5 @@ class CentralLaplace(PureCentral):
     def epsilon_per_vote(self) -> Fraction:
         return 1 / self.law.scale
 
-    def protect(self, counts: Ints, promise: Guarantee, noise: Noise) -> Tally:
-        estimate = (counts + self.law.sample(counts.shape, noise)).astype(np.float64)
-        return Tally(self.ballot, promise, estimate, self.law)
-
-    def noise_std(self, num_records: int) -> float:
-        return self.law.std
-
-    def shrunk(self) -> CentralLaplace:
-        return replace(self, ballot=self.ballot.block())  # cells are treated alike
-
     def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
         return pure_cells(self.law, change(self.ballot, pair)), "the largest ratio of every changed cell, added up"
-
-    def view_scores(self, side: Record | None, pair: Pair, trials: int, parties: int | None, noise: Noise) -> Doubles:
-        return noisy_cells(self, self.law, side, pair, trials, noise)

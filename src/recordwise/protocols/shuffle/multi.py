@@ -154,19 +154,13 @@ class ShuffleMulti(Shuffled[Increments]):
     def noise_std(self, num_records: int) -> float:
         return self.law(max(num_records, self.senders)).std
 
-    def client(self, votes: Votes, noise: Noise, *, senders: int | None = None) -> Increments:
-        """The messages of the senders of these records: shapes add up, so they are drawn together.
-
-        Args:
-          senders: How many send, where that is a public number and the number of records is not: some have no record,
-            or some have several. None is one per record.
-        """
+    def client(self, votes: Votes, noise: Noise) -> Increments:
+        """The messages of the senders of these records, one each: shapes add up, so they are drawn together."""
         self.check_ballot(votes)
-        taking_part = len(votes) if senders is None else senders
-        if not taking_part:
+        if not len(votes):
             return Increments(np.empty(0, dtype=np.uint32), 0, noise.private)
-        parts = list(self._messages(votes, taking_part, noise))
-        return Increments(np.concatenate([part.codes for part in parts]), taking_part, noise.private)
+        parts = list(self._messages(votes, len(votes), noise))
+        return Increments(np.concatenate([part.codes for part in parts]), len(votes), noise.private)
 
     def clients(self, votes: Votes, noise: Noise, *, parties: int, senders: int | None = None) -> Iterator[Increments]:
         """The same messages, a bounded number at a time: nobody need hold them all.
@@ -287,14 +281,14 @@ class ShuffleMulti(Shuffled[Increments]):
         content = messages.codes.astype(">u4").tobytes()
         return [content[start : start + MESSAGE_BYTES] for start in range(0, len(content), MESSAGE_BYTES)]
 
-    def from_bytes(self, messages: Iterable[bytes], *, senders: int, private: bool = True) -> Increments:
+    def from_bytes(self, messages: Iterable[bytes], *, senders: int) -> Increments:
         """The batch that a shuffler released; refuses whatever is not a message about this ballot."""
         batch = list(messages)
         wrong = next((message for message in batch if len(message) != MESSAGE_BYTES), None)
         if wrong is not None:
             raise ProtocolFault(f"a message must have {MESSAGE_BYTES} bytes, got {len(wrong)}")
         codes = np.frombuffer(b"".join(batch), dtype=">u4").astype(np.uint32)
-        return Increments(self._checked(codes), senders, private)
+        return Increments(self._checked(codes), senders, private=True)
 
     def _numbers(
         self, counts: NDArray[np.int64], senders: int, noise: Noise

@@ -229,7 +229,7 @@ class ShuffleSingle(Shuffled[Answers]):
         """Each message on its own, ready to be sealed."""
         return [body.tobytes() for body in messages.bodies]
 
-    def from_bytes(self, messages: Iterable[bytes], *, private: bool = True) -> Answers:
+    def from_bytes(self, messages: Iterable[bytes]) -> Answers:
         """The batch that a shuffler released; refuses whatever no sender could have sent."""
         batch, size = list(messages), self.local.message_size
         wrong = next((message for message in batch if len(message) != size), None)
@@ -237,7 +237,7 @@ class ShuffleSingle(Shuffled[Answers]):
             raise ProtocolFault(f"a message must have {size} bytes, got {len(wrong)}")
         bodies = np.frombuffer(b"".join(batch), dtype=np.uint8).reshape(-1, size)
         self.local.check(bodies)
-        return Answers(bodies, private=private)
+        return Answers(bodies)
 
 
 def in_random_order(votes: Votes, noise: Noise) -> Iterator[Votes]:
