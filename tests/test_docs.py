@@ -87,6 +87,7 @@ def exit_code(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
+@pytest.mark.usefixtures("one_task")
 def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = follow(DOCS / "tutorial.md", tmp_path, monkeypatch)
     assert names["model"].guarantee_.private
@@ -97,6 +98,7 @@ def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<html" in (tmp_path / "digits.html").read_text() and (tmp_path / "page.html").exists()
 
 
+@pytest.mark.usefixtures("one_task")
 def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,6 +279,7 @@ def given(page: str, folder: Path) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.usefixtures("one_task")
 @pytest.mark.parametrize("page", [*sorted((DOCS / "concepts").glob("*.md")), DOCS / "federation.md"], ids=named)
 def test_the_examples_of_a_concept_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
 from recordwise.planner.outlook import AFFORDABLE
-from recordwise.planner.planning import _candidates, _growing
+from recordwise.planner.planning import _candidates, _growing, _past_the_best
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
@@ -134,7 +134,22 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
     assert {len(one) for one in tried} == {LEVELS}  # what is shown is the mean over all of them
 
 
-@pytest.mark.parametrize("sizes", [[100, 200, 400, 800], [800, 400, 200, 100]])
+@pytest.mark.parametrize(
+    ("right", "ends"),
+    [
+        ([0.5, 0.6, 0.7, 0.8, 0.82, 0.84], False),  # it pays
+        ([0.5, 0.6, 0.7, 0.8, 0.801, 0.802], True),  # hardly
+        ([0.7, 0.701, 0.702], False),  # too early to say
+        ([0.5, 0.8, 0.7, 0.7], True),
+        ([0.8, 0.795, 0.796, 0.797], True),
+        ([0.5], False),
+    ],
+)
+def test_more_queries_are_tried_as_long_as_they_pay(right: list[float], ends: bool) -> None:
+    assert _past_the_best(right) == ends
+
+
+@pytest.mark.parametrize("sizes", [[50, 200, 400, 800], [800, 400, 200, 50]])
 def test_numbers_of_queries_are_compared_on_equally_many_samples(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +162,7 @@ def test_numbers_of_queries_are_compared_on_equally_many_samples(
 
     monkeypatch.setattr(Outlook, "outcomes", outcomes)
     view = outlook(blobs(2, 1.0, pool=6_000))
-    assert view.samples_for(100) < view.samples_for(400) < view.samples_for(800)
+    assert view.samples_for(200) < view.samples_for(400) < view.samples_for(800)
     found = plan(view, terms("1"), num_queries=sizes, votes_per_record=(1,), compare=False)
     assert found.recommended.num_queries == 200
 

@@ -25,7 +25,8 @@ FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice a
 SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
-MARGIN = 0.005  # by which more votes per record must be better
+LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
+MARGIN = 0.005  # by which more votes per record must be better, and more queries, to go on
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
@@ -334,9 +335,11 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
 
 
 def _past_the_best(right: Sequence[float]) -> bool:
-    """Whether the last sizes were clearly worse, or several of them no better."""
-    worse = len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
-    return worse or right.index(max(right)) < len(right) - 1 - PATIENCE
+    """Whether the last sizes were clearly worse, no better for long, or hardly better than the one before them."""
+    last, before = max(right[-PATIENCE:]), right[:-PATIENCE]
+    worse = len(before) > 0 and last < max(right) - WORSE
+    hardly = len(right) > LEAST_TRIED and last < before[-1] + MARGIN
+    return worse or hardly or right.index(max(right)) < len(before) - 1
 
 
 def _best(right: Sequence[float]) -> int:
