@@ -194,6 +194,12 @@ def test_it_is_known_by_its_name_and_kept_as_bytes(mechanism: str) -> None:
     assert pack(unpack(pack(release))) == pack(release)
 
 
+def test_a_second_kind_of_that_name_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="a kind of release must have a name of its own, Tally is taken"):
+        type("Tally", (Halves,), {"__module__": "elsewhere"})
+    assert KINDS["Tally"] is Tally
+
+
 @pytest.mark.parametrize("decoder", ["auto", "podium", "field", "argmax", "posterior"])
 def test_choices_of_theirs_are_decoded_by_their_decoder_and_by_ours(decoder: str) -> None:
     model = fitted("top-two", decoder=decoder)

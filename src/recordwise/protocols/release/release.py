@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Doubles
-from recordwise.errors import LedgerFault
+from recordwise.errors import InvalidInput, LedgerFault
 from recordwise.formats import Archive, json_from
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.protocols.release.purity import Evidence
@@ -36,8 +36,11 @@ class Release(ABC):
     guarantee: Guarantee
 
     def __init_subclass__(cls) -> None:
-        if ABC not in cls.__bases__:  # what several kinds share is no kind
-            KINDS[cls.__name__] = cls
+        if ABC in cls.__bases__:  # what several kinds share is no kind
+            return
+        if KINDS.setdefault(cls.__name__, cls).__module__ != cls.__module__:
+            raise InvalidInput(f"a kind of release must have a name of its own, {cls.__name__} is taken")
+        KINDS[cls.__name__] = cls
 
     @property
     @abstractmethod
