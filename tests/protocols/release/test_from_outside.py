@@ -194,6 +194,13 @@ def test_it_is_known_by_its_name_and_kept_as_bytes(mechanism: str) -> None:
     assert pack(unpack(pack(release))) == pack(release)
 
 
+def test_a_name_of_ours_is_not_taken_over() -> None:
+    """What the ledger keeps as a tally of ours would be read as theirs."""
+    with pytest.raises(InvalidInput, match="Tally is taken"):
+        type("Tally", (Undecoded,), {})
+    assert KINDS["Tally"] is Tally
+
+
 @pytest.mark.parametrize("decoder", ["auto", "podium", "field", "argmax", "posterior"])
 def test_choices_of_theirs_are_decoded_by_their_decoder_and_by_ours(decoder: str) -> None:
     model = fitted("top-two", decoder=decoder)

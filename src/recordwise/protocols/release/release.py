@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Doubles
-from recordwise.errors import LedgerFault
+from recordwise.errors import InvalidInput, LedgerFault
 from recordwise.formats import Archive, json_from
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.protocols.release.purity import Evidence
@@ -36,8 +36,11 @@ class Release(ABC):
     guarantee: Guarantee
 
     def __init_subclass__(cls) -> None:
-        if ABC not in cls.__bases__:  # what several kinds share is no kind
-            KINDS[cls.__name__] = cls
+        if ABC in cls.__bases__:  # what several kinds share is no kind
+            return
+        if KINDS.get(cls.__name__, cls).__module__ != cls.__module__:  # bytes that name one would be read as the other
+            raise InvalidInput(f"a release's class must have a name of its own, {cls.__name__} is taken")
+        KINDS[cls.__name__] = cls
 
     @property
     @abstractmethod
@@ -130,14 +133,16 @@ def pack(release: Release) -> bytes:
 
 
 def unpack(content: bytes) -> Release:
-    """The release that `pack` wrote."""
+    """The release that `pack` wrote; whatever else the bytes hold is refused, and runs nothing."""
     try:
         with Archive(content, what="the release") as file:
             arrays = dict(file)
         about = json_from(arrays.pop("about").tobytes())
         ballot, guarantee = Ballot(**about["ballot"]), Guarantee(**about["guarantee"])
-        return KINDS[about["release"]].from_parts(ballot, guarantee, about, arrays)
-    except (ValueError, KeyError, TypeError, OSError) as fault:
+        release = KINDS[about["release"]].from_parts(ballot, guarantee, about, arrays)
+        release.check()
+        return release
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as fault:
         raise LedgerFault(f"a release could not be read back: {fault}") from fault
 
 
