@@ -30,7 +30,7 @@ STUDENTS = {
     "densenet": "DenseNet-121",
     "mixmatch": "WideResNet-28-2 with MixMatch",
 }
-PER_SEED = ("seeds", "test_accuracy", "label_accuracy", "nonprivate")
+PER_SEED = ("seeds", "test_accuracy", "label_accuracy", "nonprivate", "taught", "speed")  # the last two not of all
 
 
 def features_row(data: str, way: str, facts: Row, command: str) -> Row:
@@ -97,10 +97,11 @@ def seed_of(folder: str) -> str:
 def with_seeds(row: Row, earlier: Row | None) -> Row:
     """A row with the seeds of an earlier one beside its own; a seed that both have is the newer one's."""
     entries: dict[str, list[Any]] = {}
+    keys = [key for key in PER_SEED if key in row]
     for one in (earlier, row) if earlier else (row,):
-        entries |= {seed: values for seed, *values in zip(*(one[key] for key in PER_SEED), strict=True)}
+        entries |= {seed: values for seed, *values in zip(*(one[key] for key in keys), strict=True)}
     lists = zip(*([seed, *values] for seed, values in sorted(entries.items())), strict=True)
-    merged = row | {key: list(values) for key, values in zip(PER_SEED, lists, strict=True)}
+    merged = row | {key: list(values) for key, values in zip(keys, lists, strict=True)}
     known = [value for value in merged["nonprivate"] if value is not None]
     return merged | {"nonprivate_accuracy": round(sum(known) / len(known), 4) if known else None}
 

@@ -5,8 +5,8 @@
 
 appends to experiments/results/rivals.json one row for each method, epsilon and data set, with one figure per seed. A
 seed is one of the committed encoders where there are several (MNIST, SVHN, CIFAR-10), and seeds clusters, students and
-noise. Recordwise plans its number of queries with the first seed, and asks as many with the others: a plan takes most
-of a run's time.
+noise. Recordwise's number of queries is planned once, with the first seed: a plan takes most of a run's time. It is
+kept in the row and asked with every seed; without the row it is planned anew.
 
 All methods protect one record under add-remove neighbours, the alternatives' own relation, for which their accountants
 are tightest; so Recordwise has half the noise that it has under its default. All are told the number of records. Theirs
@@ -68,7 +68,7 @@ def read(data: str, seed: int) -> tuple[str, Parts]:
 
 
 def planned(data: str, epsilon: float) -> int | str:
-    """The number of queries that was planned with the first seed; "auto" where none was yet."""
+    """The number of queries that was planned with the first seed, as its row keeps it; "auto" where there is none."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     for row in rows:
         if (row["method"], row["data"], row["epsilon"]) == (OURS, data, epsilon) and "0" in row["runs"]:
@@ -152,7 +152,7 @@ def main() -> None:
         encoder, parts = read(given.data, seed)
         for method in given.methods.split(","):
             for epsilon in map(float, given.epsilons.split(",")):
-                asked = planned(given.data, epsilon) if method == OURS and seed > 0 else AUTO
+                asked = planned(given.data, epsilon)
                 found = measure(method, epsilon, parts, seed, num_queries=asked)
                 keep(found, data=given.data, encoder=encoder, method=method, epsilon=epsilon, seed=seed)
                 print(f"{given.data} {method} epsilon {epsilon:g}, seed {seed}: {found}", flush=True)

@@ -19,7 +19,7 @@ default encoder of each kind. Queries: one for every 12 / epsilon records, but 3
 and a tenth of the pool.
 
 *labels* is a linear student of the decoded labels, *counts* the default student, both under pure epsilon, replace-one.
-*network* says in which draws the network joined.
+*networks* is the number of draws in which the network joined.
 *noisy SGD* is a softmax regression on the same vectors, scaled and of unit length, under (epsilon, 1e-5), add-remove.
 *true* is the linear student of the pool's true labels. Five draws of the noise.
 """
@@ -173,7 +173,7 @@ def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | No
     votes = cast_votes(records, record_labels, queries, ballot)
     protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
     found: dict[str, list[dict[str, float]]] = {"labels": [], "counts": []}
-    label_accuracy, network = [], []
+    label_accuracy, networks = [], 0
     for draw in range(DRAWS):
         noise = SeededNoise(draw)
         released = release(votes, protocol, noise)
@@ -183,7 +183,7 @@ def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | No
         linear = teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
         asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
         learnt = learn_from_counts(pool, [asked], hidden=HIDDEN)
-        network.append(learnt.student.network is not None)
+        networks += learnt.student.network is not None
         label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == pool_labels).mean()), 4))
         found["labels"].append(measured(class_probabilities(linear, test, bed.num_classes), truth))
         found["counts"].append(measured(learnt.student.predict_proba(test), truth))
@@ -200,7 +200,7 @@ def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | No
         encoder=bed.encoder,
         queries="k-means",
         student=f"from counts, linear or with a network of {HIDDEN} units",
-        network=network,
+        networks=networks,
         seeds=[f"0/{draw}" for draw in range(DRAWS)],
         test_accuracy=[one["accuracy"] for one in found["counts"]],
         label_accuracy=label_accuracy,
@@ -239,7 +239,7 @@ def main() -> None:
             RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
             new = next(row for row in rows if (row["data"], row["epsilon"]) == (name, epsilon))
             means = {key: round(float(np.mean(value)), 3) for key, value in new.items() if _is_measure(key)}
-            print(name, new["s"], epsilon, new["network"], means, flush=True)
+            print(name, new["s"], epsilon, new["networks"], means, flush=True)
 
 
 def _earlier() -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import json
 import os
@@ -68,6 +69,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if needy:
         config.hook.pytest_deselected(items=needy)
         items[:] = [item for item in items if item not in needy]
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans try one task instead of five, where a test is about making them; test_plan.py says what they are worth."""
+    monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
+    monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -60,13 +60,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "NO_MKDOCS_2_WARNING": "1"}
 
 
-@pytest.fixture
-def _one_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans try one task instead of five: pages show that they can be made, test_plan.py what they are worth."""
-    monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
-    monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
-
-
 def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Do what a page says, block by block, in a folder; the names its Python leaves behind."""
     monkeypatch.chdir(folder)
@@ -94,7 +87,7 @@ def exit_code(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
-@pytest.mark.usefixtures("_one_task")
+@pytest.mark.usefixtures("one_task")
 def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = follow(DOCS / "tutorial.md", tmp_path, monkeypatch)
     assert names["model"].guarantee_.private
@@ -105,7 +98,7 @@ def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<html" in (tmp_path / "digits.html").read_text() and (tmp_path / "page.html").exists()
 
 
-@pytest.mark.usefixtures("_one_task")
+@pytest.mark.usefixtures("one_task")
 def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,7 +279,7 @@ def given(page: str, folder: Path) -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.usefixtures("_one_task")
+@pytest.mark.usefixtures("one_task")
 @pytest.mark.parametrize("page", [*sorted((DOCS / "concepts").glob("*.md")), DOCS / "federation.md"], ids=named)
 def test_the_examples_of_a_concept_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

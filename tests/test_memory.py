@@ -62,7 +62,7 @@ def peak(num_records: int, settings: dict[str, Any]) -> list[int]:
     rng = np.random.default_rng(0)
     vectors, pool = (rng.normal(size=(n, DIM)).astype(np.float32) for n in (num_records, 200))
     labels = rng.integers(0, CLASSES, num_records)
-    task = {"num_queries": QUERIES, "classes": list(range(CLASSES)), "student": "linear"}
+    task = {"num_queries": QUERIES, "classes": list(range(CLASSES)), "decoder": "argmax", "student": "linear"}
     distiller = PrivateDistiller(epsilon=2.0, **task, **settings)
     gc.collect()
     tracemalloc.start()

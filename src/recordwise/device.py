@@ -10,7 +10,6 @@ may hand out many tasks, so a device keeps an `DeviceAccount`: beyond its cap it
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from recordwise.arrays import as_vectors
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, RecordwiseError
 from recordwise.formats import Archive, array_file
-from recordwise.hashing import digest
+from recordwise.hashing import digest, digest_of
 from recordwise.nearest.backend import NumpyBackend
 from recordwise.nearest.poll import Metric
 from recordwise.nearest.search import nearest_queries
@@ -122,7 +121,7 @@ class Task:
         """SHA-256 of all that is asked: a task that differs in anything is another task."""
         prices = np.zeros(len(self.queries)) if self.prices is None else np.asarray(self.prices, np.float64)
         asked = [parameters.to_json(self.mechanism), digest(self.queries), digest(prices), str(self.metric)]
-        return hashlib.sha256("\n".join([*asked, float(self.max_distance).hex()]).encode()).hexdigest()
+        return digest_of("\n".join([*asked, float(self.max_distance).hex()]).encode())
 
     def answer(
         self,

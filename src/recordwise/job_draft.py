@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.data.files import is_table, read
+from recordwise.data.files import is_table, names_in, read
 from recordwise.data.images import image_sizes
 from recordwise.data.pictures import is_picture
 from recordwise.data.samples import Kind, Loaded
@@ -57,7 +57,7 @@ class Draft:
     def text(self) -> str:
         """The job file."""
         with part(0.0, 0.4):
-            samples, ids, why = self._samples()
+            samples, ids, why, codes = self._samples()
         with part(0.4, 0.6):
             size = self._image_size(samples)
         with part(0.6, 0.8):
@@ -89,6 +89,10 @@ class Draft:
             lines += ["", "[test]  # public, or at least not protected by this run"]
             lines += self._source(self.test, self.labels)
         lines += [
+            "",
+            "[records]",
+            "# expected = 1000  # how many there are, where that is public: check and plan then need no --num-records",
+            *codes,
             "",
             "[privacy]",
             f"epsilon = {self.epsilon:g}  # who was 50 % sure of a record can be {sure} % sure afterwards, at most",
@@ -138,15 +142,21 @@ class Draft:
             del pool["delimiter"]
         return Layout(**pool | known)
 
-    def _samples(self) -> tuple[list[str] | None, str | None, list[str]]:
+    def _samples(self) -> tuple[list[str] | None, str | None, list[str], list[str]]:
         """The pool's columns to use, where some are not for use; the one that names samples; the reasons, as comments.
+
+        And a comment on columns of numbers that may be codes.
 
         A column that the private file does not have cannot be used.
         """
         if not is_table(self.public):
-            return None, None, []
+            return None, None, [], []
         layout = self._layout(self.public)
         pool = read(self.public, layout=layout)
+        beside = [name for name in names_in(self.public) if name not in (*pool.columns, self.labels)]
+        if beside:  # a column of vectors or images stands alone
+            whole = [f"# guess: without {name!r}: {pool.columns[0]!r} holds whole samples" for name in beside]
+            return list(pool.columns), next(filter(self._names_each, beside), None), whole, []
         held = set(read(self.private, labels=self.labels, layout=self._layout(self.private)).columns)
         why = {name: "not in the private file" for name in pool.columns if name not in held and name != self.labels}
         if self.labels in pool.columns:
@@ -155,19 +165,21 @@ class Draft:
         if not left:
             raise InvalidInput(f"{self.public.name} and {self.private.name} must have columns in common")
         some = read(self.public, samples=left, layout=layout)
-        ids, texts = [], []
+        ids, texts, codes = [], [], []
         for finding in check(Schema.of_loaded(some), some.samples, None, None).findings:
             if "leave it out" in finding.text:
                 why[finding.about] = finding.text
                 ids += [finding.about] if "identifiers" in finding.text else []
                 texts += [finding.about] if "free text" in finding.text else []
+            codes += [finding.about] if "look like codes" in finding.text else []
         if texts and len(why) == len(pool.columns):
             del why[texts[0]]  # nothing else is there to learn from: the text is the sample
         left = [name for name in pool.columns if name not in why]
         if not left:
             raise InvalidInput(f"{self.public.name} must have a column to learn from: {'; '.join(why.values())}")
         reasons = [f"# guess: without {name!r}: {text}" for name, text in why.items()]
-        return left if why else None, next(filter(self._names_each, ids), None), reasons
+        doubts = [f"# categorical = {toml_value(codes)}  # guess: numbers; codes are not, if that is what they are"]
+        return left if why else None, next(filter(self._names_each, ids), None), reasons, doubts if codes else []
 
     def _image_size(self, samples: list[str] | None) -> tuple[int, int] | None:
         """Height and width to bring images to, where the pool's differ or are large; None where that is not needed."""

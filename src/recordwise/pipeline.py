@@ -149,7 +149,7 @@ def distil(
             )
             blank = question.protocol.blank()
             label(blank, queries, graph, design)  # refused now, if it cannot be decoded
-            if design.stops and not (blank.has_counts and design.ballot.labels_per_record == 1):
+            if design.stops and not blank.has_counts:
                 raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
         if rounds and design.stops:
             with step(progress, f"weigh round {number}"):

@@ -93,7 +93,7 @@ def check_run(
     asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
     if outlook is None:
         found = check(schema, public.samples, None, None)
-        text = "the number of records is not stated, so what the budget buys is not checked: say records.expected"
+        text = "the number of records is not stated, so what the budget buys is not checked: say --num-records"
         unknown = Finding(stops=False, about="records", text=text)
         return replace(found, findings=(*found.findings, unknown) if len(job.method.classes) > 1 else found.findings)
     made = plan(

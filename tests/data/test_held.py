@@ -89,6 +89,9 @@ def test_one_sample_of_a_dataset_that_cannot_be_read_is_missing_alone() -> None:
     assert np.array_equal(read.samples[[0, 1, 3]], NUMBERS[[0, 1, 3]])
     assert labels_in(Pairs()) == [0, 1, None, 1]
     assert labels_in(NUMBERS) is None
+    assert labels_in(torch.utils.data.Subset(Pairs(), [1, 0])) == [1, 0]
+    with pytest.raises(InvalidInput, match=r"not its loader: pass loader\.dataset"):
+        labels_in(torch.utils.data.DataLoader(Pairs()))
     assert labels_in(torch.utils.data.TensorDataset(torch.tensor(NUMBERS))) is None
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,21 @@ import pytest
 import torch
 from experiments.images import Images
 from experiments.rows import Setting
+from experiments.sources import Features, Source
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from experiments import held
+from recordwise import pipeline
+from recordwise.data import Rule
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.central import CentralLaplace
+from recordwise.students.counts import Asked, tables_of
 from recordwise.students.held_network import HeldToCounts
 from recordwise.vision.augment import Augment
 from recordwise.vision.imitate import Imitate
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised
+from recordwise.votes import Ballot, Votes
 
 ASKED = Setting(s=20, epsilon=1.0)
 ONE = held.Run(setting=ASKED, epochs=4, seed=1)
@@ -45,17 +53,16 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
     rng = np.random.default_rng(0)
     images = some_images(torch.Generator().manual_seed(0))
     first, linear = rng.dirichlet(np.ones(10), size=96), rng.dirichlet(np.ones(10), size=20)
-    release = {
-        "owner": np.arange(96) % 20,
-        "estimate": rng.poisson(5, (20, 10)),
-        "first": np.log(first),
-        "linear": linear,
-    }
-    np.savez(tmp_path / "releases.npz", **{f"{ONE.name}/{key}": value for key, value in release.items()})
+    (tmp_path / "releases").mkdir()
+    np.savez(
+        tmp_path / "releases" / f"{ONE.release}.npz",
+        owner=np.arange(96) % 20,
+        estimate=rng.poisson(5, (20, 10)),
+        first=np.log(first),
+        linear=linear,
+    )
     vectors = rng.normal(size=(96, 5)).astype(np.float32)
-    held.teach(
-        images, vectors, tmp_path / "releases.npz", PLAN, data="cifar10", compute=Compute(), folder=tmp_path
-    )  # fmt: skip
+    held.teach(images, vectors, PLAN, data="cifar10", compute=Compute(), folder=tmp_path)
     (tmp_path / "features").mkdir()
     np.savez(tmp_path / "features" / "labels.npz", cifar10_test=np.arange(20) % 10)
     monkeypatch.setattr(held, "HERE", tmp_path)
@@ -70,6 +77,55 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
     assert one["label_accuracy"] == [pytest.approx((first.argmax(1) == np.arange(96) % 10).mean(), abs=1e-4)]
     assert taught["label_accuracy"] != one["label_accuracy"]  # the first network's answers joined
     assert one["epochs"] == 4
+
+
+def test_where_counts_contradict_the_student_the_decoder_is_believed():
+    truth = np.repeat(np.arange(10), 30)
+    owner = np.repeat(np.arange(30), 10)  # three queries for each class
+    sure = np.full((300, 10), 1e-6) + np.eye(10)[truth]
+    sure[owner == 6] = 1e-6 + np.eye(10)[7]  # twos that the student is sure are sevens
+    sure /= sure.sum(axis=1, keepdims=True)
+    ballot = Ballot(num_queries=30, num_classes=10)
+    votes = Votes(ballot, np.repeat(owner, 20)[:, None], np.repeat(truth, 20)[:, None])
+    tally = pipeline.release(votes, CentralLaplace(ballot=ballot, epsilon=Fraction(1, 10)), SeededNoise(0))
+    (table,) = tables_of([Asked(release=tally, owner=owner, num_records=len(votes))])
+    shares = np.full((30, 10), 0.01) + 0.9 * np.eye(10)[truth[::10]]
+    found = held.corrected_by(table, owner, sure, shares)
+    assert (found.argmax(1) == truth).all()
+    assert np.array_equal(found[owner != 6], sure[owner != 6])  # a student whom the counts bear out is left alone
+    assert np.array_equal(found[owner == 6], shares[owner[owner == 6]])
+
+
+def test_each_encoder_has_a_release_of_its_own(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    labels = {part: np.arange(n) % 10 for part, n in (("public", 200), ("private", 400), ("test", 50))}
+    vectors = {
+        part: (4 * np.eye(10)[truth] + rng.normal(size=(len(truth), 10))).astype(np.float32)
+        for part, truth in labels.items()
+    }
+    source = Source(data="mnist", way="", rule=Rule.CLEAN)
+
+    def read(seed: str) -> Features:
+        return Features(source=source, seed=seed, vectors=vectors, clusters={}, labels=labels)
+
+    runs = tuple(held.Run(setting=ASKED, epochs=1, features=seed) for seed in ("11", "12"))
+    held.release(read, held.Schedule(runs=runs, corrected=True), tmp_path)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(run.release for run in runs)
+    with np.load(tmp_path / f"{runs[0].release}.npz") as file:
+        assert (file["first"].argmax(1) == labels["public"]).mean() > 0.9
+        assert (file["linear"].argmax(1) == labels["test"]).mean() > 0.9
+        assert file["estimate"].shape == (20, 10)
+
+
+def test_a_network_may_begin_with_random_weights(tmp_path: Path):
+    images = some_images(torch.Generator().manual_seed(0))
+    teaching = held.Teaching(
+        images, replace(PLAN, imitate=None), data="mnist", compute=Compute(), folder=tmp_path
+    )  # fmt: skip
+    assert teaching.imitated(np.zeros((96, 5), dtype=np.float32)) is None
+    one, again, other = ([weight.clone() for weight in teaching.begun(None, seed).parameters()] for seed in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not torch.equal(one[0], other[0])
 
 
 def test_answers_of_the_other_half_are_of_images_that_were_not_taught():

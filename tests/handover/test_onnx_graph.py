@@ -54,6 +54,18 @@ def test_both_forms_answer_alike(spec: str, kind: str, num_classes: int) -> None
     assert np.array_equal(labels[sure], expected.argmax(axis=1)[sure])
 
 
+def test_a_threshold_goes_with_the_file() -> None:
+    encoder = encoder_from("scaler", POOL, seed=0).fit(POOL)
+    student = taught("table", encoder.transform(POOL), 2)
+    student.threshold = 0.9
+    model: Any = SimpleNamespace(
+        schema=SimpleNamespace(kind=Kind.VECTORS), encoder=encoder, student=student, student_input="vectors",
+        classes_=np.arange(2), guarantee_="none",
+    )  # fmt: skip
+    labels, probabilities = runtime.InferenceSession(onnx_model(model)).run(None, {"samples": POOL})
+    assert np.array_equal(labels, probabilities[:, 1] >= 0.9) and labels.sum() < (probabilities[:, 1] > 0.5).sum()
+
+
 def test_what_onnx_cannot_hold_is_left_to_the_other_file() -> None:
     model: Any = SimpleNamespace(
         schema=SimpleNamespace(kind=Kind.TABLE), encoder=Pca(), student=Linear(), student_input="vectors"

@@ -220,7 +220,7 @@ def test_what_columns_are_called_adds_nothing_to_the_job(tmp_path: Path, monkeyp
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     job = tomllib.loads((tmp_path / "job.toml").read_text())
-    assert sorted(job) == ["account", "method", "name", "privacy", "private", "public"]
+    assert sorted(job) == ["account", "method", "name", "privacy", "private", "public", "records"]
     assert set(job["privacy"]) == {"epsilon"}
     assert set(job["public"]["samples"]) <= set(names)
 
@@ -247,6 +247,21 @@ def test_columns_are_found_by_name_and_missing_ones_are_refused(
     assert refused.exit_code != 0 and "admitted" in str(refused.exception)
 
 
+def test_a_draft_doubts_numbers_that_look_like_codes_and_decides_nothing(tmp_path: Path) -> None:
+    for name, more in (("records", ",ok"), ("pool", "")):
+        rows = [f"{(8001, 10115, 50667)[row % 3]},{row / 7:.2f}{more}" for row in range(120)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"zip,age{',state' if more else ''}", *rows]) + "\n")
+    told = ["--private", str(tmp_path / "records.csv"), "--public", str(tmp_path / "pool.csv"), "--labels", "state"]
+    made = CliRunner().invoke(app, ["init", *told, "--classes", "ok,late", "--out", str(tmp_path / "job.toml")])
+    assert made.exit_code == 0, made.output
+    draft = (tmp_path / "job.toml").read_text()
+    assert '# categorical = ["zip"]  # guess: numbers; codes are not, if that is what they are' in draft
+    assert "# expected = 1000" in draft and tomllib.loads(draft)["records"] == {}
+    uncommented = draft.replace('# categorical = ["zip"]', 'categorical = ["zip"]')
+    (tmp_path / "job.toml").write_text(uncommented)
+    assert read_job(tmp_path / "job.toml").read_pool()[0].columns[0].kind == "category"
+
+
 def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arrays(tmp_path, 240)
@@ -257,6 +272,7 @@ def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monke
     card = (tmp_path / "given" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: recordwise\n")
     assert "Pure differential privacy" in card and "88.1 % sure instead of 50 %" in card
+    assert ("There is no ONNX file" in card) != (tmp_path / "given" / "model.onnx").exists()
     assert "was not scored" in card and "SHA-256" in card and str(tmp_path) not in card
     again = CliRunner().invoke(app, ["export", run, "--to", "given"])
     assert again.exit_code != 0 and "new or an empty folder" in str(again.exception)
@@ -354,3 +370,24 @@ def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp
     np.savez(tmp_path / "new.npz", x=np.array([[0.0, 0.0], [-0.5, 0.0], [3.0, 0.0]]))
     found = predict_file(model.published(), tmp_path / "new.npz", probabilities=True)
     assert found.labels == ["0", "0", "0"] and max(found.probabilities["1"]) > 0.5
+
+
+def test_vectors_beside_other_columns_are_the_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of embeddings has the documents' names, too: they name samples and are no part of them."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(tmp_path)
+    for name, size in (("records", 200), ("pool", 100), ("new", 5)):
+        label = np.arange(size) % 2
+        vectors = RNG.normal(size=(size, 3)) + 4 * label[:, None]
+        columns = {"doc": [f"{name}{row}" for row in range(size)], "length": label + 7, "embedding": list(vectors)}
+        pq.write_table(pa.table(columns | ({"team": label} if name == "records" else {})), f"{name}.parquet")
+    start = ["init", "--private", "records.parquet", "--public", "pool.parquet", "--labels", "team", "--epsilon", "4"]
+    for command in (start, ["run", "job.toml"]):
+        told = CliRunner().invoke(app, command)
+        assert told.exit_code == 0, told.output
+    assert tomllib.loads((tmp_path / "job.toml").read_text())["public"]["samples"] == ["embedding"]
+    assert "# guess: without 'length': 'embedding' holds whole samples" in (tmp_path / "job.toml").read_text()
+    run = tmp_path / "runs" / tmp_path.name
+    assert (run / "labels.csv").read_text().startswith("doc,label,confidence\npool0,")
+    told = CliRunner().invoke(app, ["predict", str(run), "new.parquet"]).stdout.splitlines()
+    assert [line.split(",")[1] for line in told[1:]] == ["0", "1", "0", "1", "0"]

@@ -54,6 +54,20 @@ def test_columns_of_the_wrong_kind_are_found(cells: list[str], words: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([8001, 10115, 50667, 80331], True),  # postcodes
+        ([20000, 25000, 40000, 90000], False),  # amounts
+        ([2019, 2020, 2021, 2022], False),  # years
+        ([1, 2, 3, 97], False),
+    ],
+)
+def test_numbers_that_look_like_codes_are_named(values: list[int], codes: bool) -> None:
+    found = about({"place": [str(values[row % 4]) for row in range(200)], "age": [f"{row}.5" for row in range(200)]})
+    assert ("place" in found) == codes and ("records.categorical" in found.get("place", "")) == codes
+
+
+@pytest.mark.parametrize(
     ("declared", "words"),
     [((0.0, 1.0), "outside its declared range"), ((0.0, 1e6), "fills"), ((0.0, 120.0), None)],
 )

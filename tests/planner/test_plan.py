@@ -137,10 +137,11 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
 @pytest.mark.parametrize(
     ("right", "ends"),
     [
-        ([0.5, 0.8, 0.82, 0.84], False),  # it pays
-        ([0.5, 0.8, 0.801, 0.802, 0.803], True),  # hardly
-        ([0.5, 0.8, 0.802, 0.81, 0.812], False),  # it did, one size ago
+        ([0.5, 0.6, 0.7, 0.8, 0.82, 0.84], False),  # it pays
+        ([0.5, 0.6, 0.7, 0.8, 0.801, 0.802], True),  # hardly
+        ([0.7, 0.701, 0.702], False),  # too early to say
         ([0.5, 0.8, 0.7, 0.7], True),
+        ([0.8, 0.795, 0.796, 0.797], True),
         ([0.5], False),
     ],
 )

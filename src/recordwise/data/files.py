@@ -14,7 +14,17 @@ from recordwise.data.images import read_images
 from recordwise.data.samples import Loaded
 from recordwise.data.tables import Asked, cell_table, dataset_table, parquet_table
 from recordwise.errors import InvalidInput
-from recordwise.formats import Archive, Layout, array_file, ending, is_dataset, text_lines, understood
+from recordwise.formats import (
+    Archive,
+    Layout,
+    array_file,
+    arrow_folder,
+    ending,
+    is_dataset,
+    parquet_file,
+    text_lines,
+    understood,
+)
 
 Names = str | Sequence[str]
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
@@ -24,6 +34,16 @@ PLAIN = Layout()
 def is_table(path: Path) -> bool:
     """Whether a file is one of those whose columns have names."""
     return is_dataset(path) if path.is_dir() else ending(path) in TABLES
+
+
+def names_in(path: Path) -> list[str]:
+    """The columns that a Parquet file or a dataset on disk declares; other files must be read to know them."""
+    if path.is_dir():
+        return list(arrow_folder(path).column_names) if is_dataset(path) else []
+    if ending(path) != ".parquet":
+        return []
+    with parquet_file(path) as held:
+        return held.names
 
 
 def read(
@@ -46,7 +66,8 @@ def read(
     | folder of images | its images, each as it is, or resized to `image_size` (height, width) | its subfolders, files |
     | dataset on disk | column names, as in a table | column names |
 
-    Text files may be packed with gzip (.csv.gz). Several label columns of zeros and ones mean that a sample may have
+    A column of vectors or images in a Parquet file or a dataset is the samples by itself, whatever columns stand beside
+    it. Text files may be packed with gzip (.csv.gz). Several label columns of zeros and ones mean that a sample may have
     several labels. File names are relative to the folder of `path`. What a cell means is for a `Schema` to say. What
     one record holds is never refused here, and how it is read depends on `layout` and never on other records.
     """

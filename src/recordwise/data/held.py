@@ -177,6 +177,8 @@ def _is_torch_dataset(samples: Any) -> bool:
 
 
 def _items(dataset: Any) -> Iterator[Any]:
+    if hasattr(dataset, "batch_sampler"):
+        raise InvalidInput("samples must be a PyTorch dataset and not its loader: pass loader.dataset")
     if not hasattr(dataset, "__len__"):
         raise InvalidInput("a PyTorch dataset must have a length, this one has none")
     for place in range(len(dataset)):

@@ -8,7 +8,6 @@ shape of an array, the type of its numbers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
@@ -27,6 +26,7 @@ from recordwise.data.pictures import BYTES, fitted
 from recordwise.data.samples import Kind, Loaded, Samples, taken
 from recordwise.errors import InvalidInput, shown
 from recordwise.formats import json_file, json_from, toml_file
+from recordwise.hashing import digest_of
 from recordwise.progress import counted
 
 NUMBER, CATEGORY, DATE, TEXT = "number", "category", "date", "text"
@@ -216,7 +216,7 @@ class Schema:
     @property
     def digest(self) -> str:
         """SHA-256 of `as_dict`."""
-        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+        return digest_of(json.dumps(self.as_dict(), sort_keys=True).encode())
 
     @property
     def width(self) -> int:

@@ -7,7 +7,7 @@ or Arrow column has the type that the file declares. The schema says later what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ def _spelled(row: list[str], layout: Layout) -> list[Any]:
 def parquet_table(path: Path, asked: Asked, size: Size = None) -> Loaded:
     """Samples and labels from a Parquet file's columns; see `arrow_table`."""
     with parquet_file(path) as held:
+        asked = _standing_alone(asked, held.kinds)
         names, label_names = asked.among(path.name, held.names)
         return arrow_table(
             path.name, held.read([*dict.fromkeys((*names, *label_names, *_list(asked.ids)))]), asked, held.names, size
@@ -103,7 +104,16 @@ def parquet_table(path: Path, asked: Asked, size: Size = None) -> Loaded:
 def dataset_table(folder: Path, asked: Asked, size: Size = None) -> Loaded:
     """Samples and labels from the columns of a Hugging Face dataset on disk; see `arrow_table`."""
     content = arrow_folder(folder)
+    asked = _standing_alone(asked, dict(zip(content.column_names, content.schema.types, strict=True)))
     return arrow_table(folder.name, content, asked, content.column_names, size)
+
+
+def _standing_alone(asked: Asked, kinds: dict[str, Any]) -> Asked:
+    """Where no samples are named and one column holds lists or images, that column is the samples."""
+    import pyarrow as pa
+
+    alone = [name for name, kind in kinds.items() if pa.types.is_nested(kind)]
+    return asked if asked.samples is not None or len(alone) != 1 else replace(asked, samples=alone)
 
 
 def arrow_table(file: str, content: Any, asked: Asked, known: list[str], size: Size = None) -> Loaded:

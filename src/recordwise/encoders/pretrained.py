@@ -6,7 +6,6 @@ guarantee counts what the records' votes reveal, not what an encoder had already
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from recordwise.encoders.module import TorchEncoder
 from recordwise.encoders.onnx_session import open_session
 from recordwise.errors import InvalidInput, MissingExtra
 from recordwise.formats import content_of
+from recordwise.hashing import digest_of
 from recordwise.vision.resnet import Classifier, ResNet
 from recordwise.vision.saved import load_network, network_of
 
@@ -89,7 +89,7 @@ class OnnxModule(nn.Module):
 
     def extra_repr(self) -> str:
         # Its weights are no tensors of ours, so the encoder's fingerprint must find them here.
-        return hashlib.sha256(self._content).hexdigest()
+        return digest_of(self._content)
 
 
 def pretrained(

@@ -6,7 +6,6 @@ both sides have installed, out of a short list, and the values of its attributes
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from recordwise import stored
 from recordwise.errors import InvalidInput, ProtocolFault
+from recordwise.hashing import digest_of
 
 MOST_UNPACKED, MOST_ENTRIES = 1 << 28, 10_000
 # What a step is given and makes of a record is as long as a side of some array. So short, one record fits any memory,
@@ -43,7 +43,7 @@ def shown_as(content: bytes) -> str:
     names = (name.rpartition(".")[2].lstrip("_") for name in stored.names_in(description, stored.ENCODERS))
     numbers = sum(array.size for array in arrays.values())
     runs = ", ".join(dict.fromkeys(names)) or "nothing"
-    return f"{runs}; {numbers:,} numbers, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
+    return f"{runs}; {numbers:,} numbers, {len(content):,} bytes, SHA-256 {digest_of(content)}"
 
 
 def _parts(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:

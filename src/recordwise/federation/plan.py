@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from recordwise.federation import encoder_bytes, protocol_json
 from recordwise.federation.forms import array_bytes, array_from, frame, hexadecimal, is_name, name, text, unframe
 from recordwise.federation.identity import KEY_BYTES
 from recordwise.federation.secure_sum import Session
+from recordwise.hashing import digest_of
 from recordwise.nearest.poll import Metric
 from recordwise.privacy.guarantee import Guarantee, Trust, members, rounded_up
 from recordwise.protocols.protocol import Protocol, Silos
@@ -200,7 +200,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        return digest_of(self.to_bytes())
 
     def session(self, ask: Ask) -> Session:
         """The secure sum of one round."""
@@ -262,7 +262,7 @@ class Ask:
     @cached_property
     def asked(self) -> str:
         prices = b"" if self.prices is None else np.asarray(self.prices, dtype="<f8").tobytes()
-        return hashlib.sha256(self.body + prices).hexdigest()
+        return digest_of(self.body + prices)
 
     @property
     def key(self) -> str:

@@ -105,6 +105,7 @@ class ParquetTable:
     def __init__(self, held: Any) -> None:
         self._held = held
         self.names: list[str] = list(held.schema_arrow.names)
+        self.kinds: dict[str, Any] = dict(zip(self.names, held.schema_arrow.types, strict=True))
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
         """These columns, or all of them, as an Arrow table."""

@@ -19,6 +19,10 @@ print([classes[label] for label in labels])
 """
 
 
+WITH_ONNX = ["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
+NO_ONNX = "There is no ONNX file: one holds students of plain numbers only, and is written where onnx is installed."
+
+
 def model_card(summary: Summary, *, onnx: bool) -> str:
     """The card: what the model is, what it promises, what was public, how to use it.
 
@@ -64,7 +68,11 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
         "## How to use it",
         "",
         "With Recordwise: `recordwise predict THIS_FOLDER new.csv`, or `recordwise.load(folder).predict(samples)`.",
-        *(["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"] if onnx else []),
+        *(
+            ["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
+            if onnx
+            else [NO_ONNX]
+        ),
         "",
         "Reading these files runs no code that they bring.",
         "",

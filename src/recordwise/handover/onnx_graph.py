@@ -62,7 +62,7 @@ def onnx_model(model: Published) -> bytes | None:
     for step in steps:
         _encode(graph, step)
     _student(graph, model.student)
-    graph.add("ArgMax", output=LABEL, first=PROBABILITIES, axis=1, keepdims=0)
+    _label(graph, getattr(model.student, "threshold", None))
     width = len((steps[0] if steps else model.student.scaler_).mean_)
     made, kinds = onnx.helper, onnx.TensorProto
     content = made.make_model(
@@ -84,6 +84,17 @@ def onnx_model(model: Published) -> bytes | None:
     onnx.checker.check_model(content)
     packed: bytes = content.SerializeToString()
     return packed
+
+
+def _label(graph: Graph, threshold: float | None) -> None:
+    """The likeliest class; of two, the second where its probability reaches the threshold, if there is one."""
+    if threshold is None:
+        graph.add("ArgMax", output=LABEL, first=PROBABILITIES, axis=1, keepdims=0)
+        return
+    graph.add("Gather", graph.constant(np.array([1], dtype=np.int64)), first=PROBABILITIES, axis=1)
+    graph.add("Squeeze", graph.constant(np.array([1], dtype=np.int64)))
+    graph.add("GreaterOrEqual", graph.constant(np.array(threshold, dtype=np.float32)))
+    graph.add("Cast", output=LABEL, to=graph.onnx.TensorProto.INT64)
 
 
 def _steps(encoder: Any) -> list[Any]:

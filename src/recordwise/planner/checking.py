@@ -26,6 +26,7 @@ from recordwise.randomness import seeded
 MOSTLY = 0.8  # of a column's cells
 MANY = 0.5  # different values, as a share of the rows: hardly any row tells something about another
 FEW_ROWS = 20  # below so many rows a column shows nothing
+MOST_CODES = 200  # more whole numbers than that are taken as numbers
 WORDS = 3  # from so many words on, on average, a cell is text
 MORE_DATES = ("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y%m%d", "%d %b %Y", "%b %d, %Y")
 OUTSIDE, WITHIN = 0.01, 0.02  # of the cells beyond a declared range; of a declared range that the pool fills
@@ -170,7 +171,21 @@ def _number(column: Column, cells: NDArray[Any]) -> str | None:
     dense = np.ptp(values) + 1 <= 2 * len(values)
     if len(np.unique(values)) > 0.99 * len(values) and len(values) >= 50 and (dense or LIKELY_ID.search(column.name)):
         return "has a different whole number in every row, as identifiers do: leave it out of samples"
+    if _like_codes(values):
+        return (
+            f"is read as numbers, and its {len(np.unique(values))} different values look like codes: if they are, name "
+            "it in records.categorical"
+        )
     return None
+
+
+def _like_codes(values: NDArray[np.float64]) -> bool:
+    """Whether whole numbers look like postcodes and such: few, long, far apart, not in steps of ten or more."""
+    different = np.unique(values).astype(np.int64)
+    few = 2 < len(different) <= MOST_CODES and len(values) >= FEW_ROWS * len(different)
+    if not few or different[0] < 100 or np.ptp(different) < FEW_ROWS * len(different):
+        return False
+    return int(np.gcd.reduce(np.diff(different))) < 10  # else they are amounts, in steps
 
 
 def _spell_dates(values: NDArray[np.float64]) -> bool:

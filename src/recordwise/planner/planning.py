@@ -25,6 +25,7 @@ FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice a
 SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
+LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
 MARGIN = 0.005  # by which more votes per record must be better, and more queries, to go on
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
@@ -334,10 +335,11 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
 
 
 def _past_the_best(right: Sequence[float]) -> bool:
-    """Whether the last sizes were clearly worse, or several of them hardly better than one before them."""
-    worse = len(right) > PATIENCE and max(right[-PATIENCE:]) < max(right) - WORSE
-    enough = next(place for place, one in enumerate(right) if one >= max(right) - MARGIN)
-    return worse or enough < len(right) - 1 - PATIENCE
+    """Whether the last sizes were clearly worse, no better for long, or hardly better than the one before them."""
+    last, before = max(right[-PATIENCE:]), right[:-PATIENCE]
+    worse = len(before) > 0 and last < max(right) - WORSE
+    hardly = len(right) > LEAST_TRIED and last < before[-1] + MARGIN
+    return worse or hardly or right.index(max(right)) < len(before) - 1
 
 
 def _best(right: Sequence[float]) -> int:

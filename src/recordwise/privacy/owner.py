@@ -6,7 +6,6 @@ can write both can rewrite both.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from recordwise.durable import make_folder, sweep, write_whole
 from recordwise.errors import LedgerFault
 from recordwise.formats import json_file, text_of
+from recordwise.hashing import digest_of
 from recordwise.privacy.chain import Head
 
 VARIABLE = "RECORDWISE_KEYS"
@@ -160,7 +160,7 @@ class Owner:
         return known
 
     def _pointer(self, place: str) -> Path:
-        return self.folder / PLACES / hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return self.folder / PLACES / digest_of(place.encode("utf-8", "surrogateescape"))[:32]
 
     def _keep(self, path: Path, content: str) -> None:
         make_folder(path.parent, mode=0o700)
@@ -189,7 +189,7 @@ class Owner:
 
 def key_name(key: bytes) -> str:
     """What tells a key from others, and nothing else about it."""
-    return hashlib.sha256(b"recordwise key name:" + key).hexdigest()[:16]
+    return digest_of(b"recordwise key name:" + key)[:16]
 
 
 def _tag(key: bytes, account: str, head: Head) -> str:

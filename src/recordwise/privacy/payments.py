@@ -8,13 +8,13 @@ state paid for nothing yet.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput, LedgerFault
 from recordwise.formats import content_of, json_from
+from recordwise.hashing import digest_of
 from recordwise.privacy.chain import Head
 from recordwise.privacy.filter import RecordFilter
 from recordwise.privacy.owner import KEY, Owner, Seal
@@ -31,7 +31,7 @@ class Payments:
 
     def __init__(self, place: Path, run: str) -> None:
         self._place, self._owner, self._head = place, Owner.here(), Head()
-        self._account = hashlib.sha256(f"payments of run {run}".encode()).hexdigest()
+        self._account = digest_of(f"payments of run {run}".encode())
 
     def load(self) -> RecordFilter | None:
         """What was saved last; None where nothing ever was."""
@@ -47,7 +47,7 @@ class Payments:
             seal = Seal(str(header["key"]), str(header["tag"]))
         except (InvalidInput, LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise InvalidInput(f"{str(self._place)!r} must hold what records have paid, it does not") from error
-        head = before.then(_digest(content))
+        head = before.then(digest_of(content))
         signed = self._owner.signed(self._account, head, seal)
         if signed is None:
             raise LedgerFault(
@@ -66,7 +66,7 @@ class Payments:
     def save(self, payments: RecordFilter) -> None:
         """Keep what records have paid by now. Nothing may be released before this returns."""
         content = payments.to_bytes()
-        head = self._head.then(_digest(content))
+        head = self._head.then(digest_of(content))
         seal = self._owner.sign(self._account, head)
         header = {"count": self._head.count, "before": self._head.digest, "key": seal.key, "tag": seal.tag}
         write_whole(self._place, json.dumps(header).encode() + b"\n" + content, mode=0o600)
@@ -75,7 +75,3 @@ class Payments:
     def _remember(self, head: Head) -> None:
         self._owner.note(self._account, str(self._place.resolve()), head)
         self._head = head
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

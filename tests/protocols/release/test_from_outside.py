@@ -194,10 +194,9 @@ def test_it_is_known_by_its_name_and_kept_as_bytes(mechanism: str) -> None:
     assert pack(unpack(pack(release))) == pack(release)
 
 
-def test_a_name_of_ours_is_not_taken_over() -> None:
-    """What the ledger keeps as a tally of ours would be read as theirs."""
-    with pytest.raises(InvalidInput, match="Tally is taken"):
-        type("Tally", (Undecoded,), {})
+def test_a_second_kind_of_that_name_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="a kind of release must have a name of its own, Tally is taken"):
+        type("Tally", (Halves,), {"__module__": "elsewhere"})
     assert KINDS["Tally"] is Tally
 
 

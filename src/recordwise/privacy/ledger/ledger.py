@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -12,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from recordwise.errors import BudgetExceeded, ChangedInput, InvalidInput, LedgerFault, OutOfRegime
+from recordwise.hashing import digest_of
 from recordwise.privacy.accountant import total_epsilon
 from recordwise.privacy.chain import Head
 from recordwise.privacy.events import Event
@@ -235,7 +235,7 @@ class Ledger:
         with self._store.reading() as connection:
             self._budget(connection, name)
             opened = connection.scalar(sa.select(budgets.c.opened).where(budgets.c.name == name))
-        return hashlib.sha256(f"{opened} {name}".encode()).hexdigest()
+        return digest_of(f"{opened} {name}".encode())
 
     def spent(self, budget: str) -> Fraction:
         """The epsilon that a budget's releases cost together, at the budget's delta."""

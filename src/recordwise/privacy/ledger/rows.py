@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from sqlalchemy.engine import RowMapping
 
 from recordwise.errors import LedgerFault
 from recordwise.formats import json_from
+from recordwise.hashing import digest_of
 from recordwise.privacy.events import Event, from_json, to_json
 from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.ledger.entries import Budget, Entry
@@ -36,7 +36,7 @@ def of_release(
         "guarantee": json.dumps(guarantee.to_json()),
         "spent": str(spent),
         "note": note,
-        "digest": hashlib.sha256(payload).hexdigest(),
+        "digest": digest_of(payload),
         "payload": payload,
     }
 
@@ -59,7 +59,7 @@ def guarantee(row: RowMapping) -> Guarantee:
 def payload(row: RowMapping) -> bytes:
     with _reading(f"the release {row['key']!r}"):
         content = bytes(row["payload"])
-        if hashlib.sha256(content).hexdigest() != row["digest"]:
+        if digest_of(content) != row["digest"]:
             raise ValueError("its digest is another")
         return content
 

@@ -38,8 +38,8 @@ class Release(ABC):
     def __init_subclass__(cls) -> None:
         if ABC in cls.__bases__:  # what several kinds share is no kind
             return
-        if KINDS.get(cls.__name__, cls).__module__ != cls.__module__:  # bytes that name one would be read as the other
-            raise InvalidInput(f"a release's class must have a name of its own, {cls.__name__} is taken")
+        if KINDS.setdefault(cls.__name__, cls).__module__ != cls.__module__:
+            raise InvalidInput(f"a kind of release must have a name of its own, {cls.__name__} is taken")
         KINDS[cls.__name__] = cls
 
     @property
