@@ -29,7 +29,7 @@ def test_every_unit_of_shape_is_one_geometric_draw_of_its_own(chunk, monkeypatch
 
         def powers(scale, count, noise, drawn=drawn):
             assert count <= chunk  # memory stays bounded
-            drawn.extend(1 << len(drawn) + i for i in range(count))
+            drawn.extend([1 << len(drawn) + i for i in range(count)])
             return np.array(drawn[-count:], dtype=np.int64)
 
         for module in ("uniform", "negative_binomial"):
