@@ -78,9 +78,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         not asked is not charged.
       decoder: How labels are read off a release; "auto" follows the evidence in the documentation. Or
         `DecoderSettings`, such as {"min_confidence": 0.8}.
-      student: "counts" (linear, explains the whole released table; learns labels where a release has no counts),
-        another name ("linear", "mlp"), a scikit-learn classifier or a torch module; or `StudentSettings`, such as
-        {"model": network, "input": "samples"}.
+      student: "counts" (explains the whole released table: linear, with a small network where the release is clearly
+        likelier with it; learns labels where a release has no counts), another name ("linear", "mlp"), a scikit-learn
+        classifier or a torch module; or `StudentSettings`, such as {"model": network, "input": "samples"}.
       records: `RecordSettings`: the records' schema, what copies of pool samples do, how many records are expected and
         how many labels one may have.
       account: `Account`: the ledger and budget that pay, and the folder of a run that can go on.

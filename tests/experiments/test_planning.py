@@ -25,5 +25,5 @@ def test_summaries_are_those_of_the_rows() -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["kind"] == "sweep"], ids=lambda row: row["data"])
 def test_the_recommended_number_of_queries_is_among_the_best(row: dict[str, float]) -> None:
-    short = 0.02 if row["data"] == "letters" else 0.015  # of three draws; the page names letters
+    short = 0.015 if row["data"] == "digits" else 0.01  # of three draws; the page says why digits are short
     assert row["below_best_accuracy"] <= short
