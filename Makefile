@@ -1,6 +1,7 @@
 # Recordwise: every command sets up what it needs, into .venv, from the pinned versions in requirements/.
 PYTHON ?= python3
 BIN := .venv/bin
+PORT ?= 8000
 DATA := $(if $(RECORDWISE_DATA),RECORDWISE_DATA="$(RECORDWISE_DATA)")
 # One BLAS thread per test process: two test workers with two threads each would fight for the cores.
 QUIET := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -72,8 +73,9 @@ check: .venv/dev
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "==> the documentation is in site/index.html"
-	@if [ -t 1 ]; then echo "==> http://127.0.0.1:8000 shows it with its search, until Ctrl-C"; \
-	  $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000 > /dev/null 2>&1; fi
+	@if [ -t 1 ]; then echo "==> http://127.0.0.1:$(PORT) shows it with its search, until Ctrl-C"; \
+	  $(BIN)/python -m http.server --bind 127.0.0.1 --directory site $(PORT) > /dev/null 2>&1 \
+	    || { echo "==> port $(PORT) cannot be used, name another: make docs PORT=8001"; exit 1; }; fi
 
 bench: .venv/bench
 	@$(BIN)/python -m benchmarks

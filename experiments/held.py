@@ -85,6 +85,7 @@ HERE = Path(__file__).parent
 RECORDS = {"cifar10": 20_000, "svhn": 47_257, "mnist": 30_000}
 EXACT = 1000.0  # an epsilon at which noise is never seen: the counts themselves
 SPEED = ("steps_per_second", "steps_per_second_with_questions", "images_per_second", "tflops", "matrix_tflops")
+TAUGHT = ("known", "known_right", "last_sure", "last_sure_right", "errors_kept", "errors_added", "pool")
 NO_TWIN = {"nonprivate": [None], "nonprivate_accuracy": None, "exact_counts_accuracy": None}  # means were not taught so
 SVHN_VIEW = Augment(
     crop=(0.6, 1.0), rotate=15, shear=0.2, geometry=0.7, brightness=0.5, contrast=0.5, saturation=0.5, hue=0.3,
@@ -441,7 +442,7 @@ def matrix_rate(compute: Compute) -> float:
 def rows_of(folder: Path, data: str, plan: Schedule) -> Iterator[Row]:
     """Rows for each run: the network, its mean with the student from counts, and the mean of all of one release."""
     with np.load(HERE / "features" / "labels.npz") as file:
-        test = file[f"{data}_test"]
+        pool, test = file[f"{data}_public"].astype(np.int64), file[f"{data}_test"]
     twins = twins_of(folder, plan)
     network = f"ResNet-18{'' if plan.width == 64 else f' of width {plan.width}'} held to the counts"
     every: dict[str, list[tuple[Run, NDArray[np.float64]]]] = {}
@@ -450,17 +451,19 @@ def rows_of(folder: Path, data: str, plan: Schedule) -> Iterator[Row]:
         if "test" not in facts or run.setting.epsilon == EXACT:  # those without privacy stand beside each row
             continue
         with np.load(folder / f"{run.name}.npz") as kept:
-            answers = kept["test"].astype(np.float64)
+            answers, believed = kept["test"].astype(np.float64), kept["pool"].argmax(axis=1)
+        first = _released(folder, run, "first").argmax(axis=1)
+        facts |= errors(first[: len(believed)], believed, pool[: len(believed)])
         every.setdefault(run.release, []).append((run, answers))
         student = f"{network}, taught by another and the student from counts" if run.taught else network
         yield _row(run, data, student, facts, facts["test"], twins)
         if not run.taught and run.setting.protocol == "central":
-            both = _right(answers + _linear(folder, run), test)
+            both = _right(answers + _released(folder, run, "linear"), test)
             yield _row(run, data, f"mean of {network} and the student from counts", facts, both, twins) | NO_TWIN
     for several in every.values():
         if len(several) > 1:
             run, facts = several[0][0], _facts(folder, several[0][0].name)
-            mean = np.sum([_linear(folder, run), *(answers for _, answers in several)], axis=0)
+            mean = np.sum([_released(folder, run, "linear"), *(answers for _, answers in several)], axis=0)
             student = f"mean of {len(several)} networks held to the counts and the student from counts"
             row = _row(run, data, student, facts, _right(mean, test), twins) | NO_TWIN
             yield row | {"seeds": [f"all/{run.draw}"]}
@@ -477,10 +480,19 @@ def twins_of(folder: Path, plan: Schedule) -> dict[str, float]:
     return {name: round(float(np.mean(values)), 4) for name, values in found.items()}
 
 
-def _linear(folder: Path, run: Run) -> NDArray[np.float64]:
-    """(n, C) what the student from counts says of the test images."""
+def errors(first: Ints, believed: Ints, truth: Ints) -> dict[str, float]:
+    """Of the first answers' errors, the share that the network kept; of the right ones, the share that it lost."""
+    wrong = first != truth
+    return {
+        "errors_kept": round(float((believed != truth)[wrong].mean()), 4),
+        "errors_added": round(float((believed != truth)[~wrong].mean()), 4),
+    }
+
+
+def _released(folder: Path, run: Run, part: str) -> NDArray[np.float64]:
+    """(n, C) the logarithms of the first answers for the pool, or the linear student's answers for the test images."""
     with np.load(folder / "releases" / f"{run.release}.npz") as file:
-        return np.asarray(file["linear"].astype(np.float64))
+        return np.asarray(file[part].astype(np.float64))
 
 
 def _facts(folder: Path, name: str) -> Row:
@@ -505,7 +517,7 @@ def _row(run: Run, data: str, student: str, facts: Row, test: float, twins: dict
         nonprivate=[truth],
         exact_counts_accuracy=twins.get(replace(run.setting, epsilon=EXACT).name),
         epochs=facts["epochs"],
-        taught=[{key: facts[key] for key in ("known", "known_right", "last_sure", "last_sure_right", "pool")}],
+        taught=[{key: facts[key] for key in TAUGHT if key in facts}],
         speed=[{key: facts[key] for key in SPEED if key in facts}],
         versions=facts["versions"],
         hardware=facts["hardware"],

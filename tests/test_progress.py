@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 
 from recordwise import PrivateDistiller
 from recordwise.data import read
+from recordwise.explorer.exploration import Exploration
 from recordwise.fits import uncounted
 from recordwise.progress import Bars, Lines, Silent, Tell, counted, done, part, step
 
@@ -72,6 +74,14 @@ def test_every_step_of_a_run_says_how_far_it_is() -> None:
     assert seen.steps["encode the pool"][-1] == seen.steps["vote"][-1] == 1.0
     for told in seen.steps.values():
         assert told == sorted(told)
+
+
+def test_cells_of_an_explorer_are_parts_of_one_step() -> None:
+    """Each cell is a plan of its own, whose work reports its own end."""
+    seen = Seen()
+    grid = SimpleNamespace(order=lambda: [(0, 0, 0), (0, 0, 1)], cell=lambda at: done(1))
+    Exploration.fill(SimpleNamespace(grid=grid), seen)  # type: ignore[arg-type]
+    assert seen.steps == {"explore: predict": [0.5, 1.0]}
 
 
 def test_files_say_how_far_they_are_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -45,9 +46,12 @@ def softmax(logits: NDArray[Real]) -> NDArray[Real]:
     """Exponentials, scaled to sum to one along the last axis, in the precision of the logits.
 
     SciPy's takes ten times as long where rows are many and short: it reduces over the last axis, this over the first.
+
+    Guarantees:
+      - a row's result is a function of that row alone, to the last bit: noisy SGD relies on it.
     """
     weights = np.array(np.moveaxis(logits, -1, 0), order="C")
     weights -= weights.max(axis=0)
     np.exp(weights, out=weights)
-    weights /= weights.sum(axis=0)
+    weights /= reduce(np.add, weights)  # np.sum adds in another order where there is one row only
     return np.ascontiguousarray(np.moveaxis(weights, 0, -1))

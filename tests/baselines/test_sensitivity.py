@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recordwise.arrays import softmax
 from recordwise.baselines import KNN, GNMax, IndKNN
 from recordwise.baselines.estimator import Private
 from recordwise.baselines.exact_nearest import Grid, nearest
@@ -107,6 +108,15 @@ def test_vectors_and_gradients_are_those_of_a_record_alone(pool: bool) -> None:
     for at, scores in enumerate(forward(weights, together)):
         alone = [forward(weights, together[i : i + 1])[at] for i in range(300)]
         assert np.array_equal(scores, np.vstack(alone))
+
+
+def test_probabilities_are_those_of_a_record_alone_however_many_classes() -> None:
+    """NumPy adds eight and more numbers in another order where they are all there is."""
+    for num_classes in (2, 8, 16, 40, 100):
+        scores = 3 * seeded(0, "scores").normal(size=(100, num_classes))
+        together = softmax(scores)
+        assert np.allclose(together.sum(axis=1), 1)
+        assert np.array_equal(together, np.vstack([softmax(scores[i : i + 1]) for i in range(100)]))
 
 
 def test_shards_cut_by_place_would_change_every_teacher() -> None:

@@ -29,8 +29,8 @@ if os.environ.get(VARIABLE):
         ("name", "shape", "first"),
         [
             ("mnist", (60_000, 28, 28), [5, 0, 4, 1, 9]),
-            ("cifar10", (50_000, 32, 32, 3), [6, 9, 9, 4, 1]),
-            ("svhn", (73_257, 32, 32, 3), [1, 9, 2, 3, 2]),
+            pytest.param("cifar10", (50_000, 32, 32, 3), [6, 9, 9, 4, 1], marks=pytest.mark.slow),
+            pytest.param("svhn", (73_257, 32, 32, 3), [1, 9, 2, 3, 2], marks=pytest.mark.slow),
             ("adult", (32_561, 14), [0, 0, 0, 0, 0]),
         ],
     )

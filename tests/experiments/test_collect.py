@@ -63,6 +63,15 @@ def test_seeds_of_one_setting_are_one_row(runs: Path):
     assert row["nonprivate_accuracy"] == 0.99
 
 
+def test_what_each_seed_was_taught_stays_beside_it():
+    def row(seed: str, taught: str) -> dict[str, Any]:
+        per_seed = {"test_accuracy": [0.9], "label_accuracy": [0.8], "nonprivate": [None], "taught": [taught]}
+        return {"seeds": [seed], **per_seed}
+
+    merged = collect.with_seeds(row("21/0", "first"), collect.with_seeds(row("22/1", "second"), None))
+    assert (merged["seeds"], merged["taught"]) == (["21/0", "22/1"], ["first", "second"])
+
+
 def test_what_the_paper_used_is_collected_too(runs: Path):
     simclr = {key.replace("final", "simclr"): value for key, value in PURITY.items()} | {"simclr_knn_test": 0.7}
     (runs / "paper-simclr.json").write_text(json.dumps({"seed": 12, "data": "cifar10", "epochs": 60, **simclr, **MADE}))

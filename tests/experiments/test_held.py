@@ -64,7 +64,7 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
     vectors = rng.normal(size=(96, 5)).astype(np.float32)
     held.teach(images, vectors, PLAN, data="cifar10", compute=Compute(), folder=tmp_path)
     (tmp_path / "features").mkdir()
-    np.savez(tmp_path / "features" / "labels.npz", cifar10_test=np.arange(20) % 10)
+    np.savez(tmp_path / "features" / "labels.npz", cifar10_public=np.arange(96) % 10, cifar10_test=np.arange(20) % 10)
     monkeypatch.setattr(held, "HERE", tmp_path)
     one, with_linear, taught, mean = held.rows_of(tmp_path, "cifar10", PLAN)
     assert [row["seeds"] for row in (one, with_linear, taught, mean)] == [["1/0"], ["1/0"], ["2/0"], ["all/0"]]
@@ -77,6 +77,15 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
     assert one["label_accuracy"] == [pytest.approx((first.argmax(1) == np.arange(96) % 10).mean(), abs=1e-4)]
     assert taught["label_accuracy"] != one["label_accuracy"]  # the first network's answers joined
     assert one["epochs"] == 4
+    wrong = first.argmax(1) != np.arange(96) % 10
+    believed = np.load(tmp_path / f"{ONE.name}.npz")["pool"].argmax(1)
+    assert one["taught"][0]["errors_kept"] == round((believed != np.arange(96) % 10)[wrong].mean(), 4)
+
+
+def test_errors_that_a_network_kept_are_told_from_those_it_made():
+    truth, first = np.arange(10), np.array([9, 9, 9, 9, 4, 5, 6, 7, 8, 0])
+    network = np.array([0, 1, 9, 8, 4, 5, 6, 7, 0, 9])
+    assert held.errors(first, network, truth) == {"errors_kept": 0.4, "errors_added": 0.2}
 
 
 def test_where_counts_contradict_the_student_the_decoder_is_believed():

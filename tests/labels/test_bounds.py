@@ -39,6 +39,15 @@ def pmf(law, reach):
     return values, weights / weights.sum()
 
 
+@pytest.mark.parametrize(
+    "law", [DiscreteLaplace(Fraction(1, 50)), DiscreteLaplace(Fraction(1, 2000)), DiscreteGaussian(Fraction(1, 10**4))]
+)
+def test_noise_that_is_next_to_none_is_told_in_a_moment(law):
+    """Of a large budget hardly a cell is off at all, and a deviation may be too small for a float."""
+    assert 0 < accuracy(law, 10, 0.05) <= 1
+    assert certified(tally_of(np.array([[2.0, 1.0]]), law), 0.05).all()
+
+
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("num_classes", [2, 10, 100])
 @pytest.mark.parametrize("beta", [0.3, 0.05, 1e-4])

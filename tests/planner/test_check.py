@@ -60,6 +60,7 @@ def test_columns_of_the_wrong_kind_are_found(cells: list[str], words: str) -> No
         ([20000, 25000, 40000, 90000], False),  # amounts
         ([2019, 2020, 2021, 2022], False),  # years
         ([1, 2, 3, 97], False),
+        ([10**300, 2 * 10**300, 10**301, 7 * 10**302], False),  # beyond whole numbers
     ],
 )
 def test_numbers_that_look_like_codes_are_named(values: list[int], codes: bool) -> None:

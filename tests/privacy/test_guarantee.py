@@ -181,6 +181,16 @@ def test_the_odds_are_reached_and_read_as_two_sentences() -> None:
     )
 
 
+def test_only_odds_beyond_a_million_are_said_to_lie_there() -> None:
+    """The logarithm of a million is 13.8155."""
+    assert "at most 442,414 to 1: 100.0 % sure" in Guarantee(epsilon=13).as_odds()
+    assert "at most 999,999 to 1" in Guarantee(epsilon=Fraction(138155095, 10**7)).as_odds()
+    for epsilon in (Fraction(1381551056, 10**8), 10**6):
+        assert "more than a million to 1" in Guarantee(epsilon=epsilon).as_odds()
+    nearly_all = Guarantee(epsilon=1, delta=Fraction(10**7 - 1, 10**7))
+    assert "more than a million to 1" in nearly_all.as_odds()
+
+
 def test_the_sentence_says_what_holds_against_a_reader_who_added_noise() -> None:
     summed = {"epsilon": Fraction(1), "trust": Trust.DISTRIBUTED, "honest_parties": 2}
     weaker = str(Guarantee(**summed, insider_epsilon=Fraction(22751, 10000)))  # type: ignore[arg-type]

@@ -25,6 +25,11 @@ def test_fractions_stay_exact_and_nothing_below_the_start_is_tried() -> None:
     assert min(tried) > 1
 
 
+def test_it_ends_where_anything_above_zero_is_enough() -> None:
+    assert 0 < least(lambda value: value > 0, 0.0, 1.0, within=1e-3) < 1e-300
+    assert 0 < least(lambda value: True, 0.0, 1.0, within=1e-3) < 1e-300
+
+
 def test_a_search_without_an_end_is_refused() -> None:
     with pytest.raises(OutOfRegime, match="nothing will do"):
         least(lambda value: False, 0.0, 1.0, within=1e-3, most=100, beyond="nothing will do")

@@ -66,8 +66,8 @@ def read(
     | folder of images | its images, each as it is, or resized to `image_size` (height, width) | its subfolders, files |
     | dataset on disk | column names, as in a table | column names |
 
-    A column of vectors or images in a Parquet file or a dataset is the samples by itself, whatever columns stand beside
-    it. Text files may be packed with gzip (.csv.gz). Several label columns of zeros and ones mean that a sample may have
+    A column of vectors or images in a Parquet file or a dataset is the samples by itself, whatever columns stand by.
+    Text files may be packed with gzip (.csv.gz). Several label columns of zeros and ones mean that a sample may have
     several labels. File names are relative to the folder of `path`. What a cell means is for a `Schema` to say. What
     one record holds is never refused here, and how it is read depends on `layout` and never on other records.
     """

@@ -21,7 +21,7 @@ from recordwise.planner.planning import basis
 from recordwise.preflight import outlook_of
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
-from recordwise.progress import Progress, done, step
+from recordwise.progress import Progress, part, step
 from recordwise.report.ledger import ledger_as_dict
 
 PATIENCE = 2.0  # seconds that ending waits for the cell in work
@@ -84,9 +84,9 @@ class Exploration:
         """Compute every cell."""
         cells = self.grid.order()
         with step(progress, "explore: predict"):
-            for number, at in enumerate(cells, start=1):
-                self.grid.cell(at)
-                done(number, len(cells))
+            for number, at in enumerate(cells):
+                with part(number, number + 1, len(cells)):
+                    self.grid.cell(at)
 
     @contextmanager
     def filling(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ def accuracy(law: Law, num_classes: int, beta: float) -> float:
     """
     whole(num_classes=num_classes)
     probability(beta=beta)
-    return least(lambda alpha: num_classes * law.two_sided_tail(alpha) <= beta, 0.0, law.std, within=1e-9)
+    return least(lambda alpha: num_classes * law.two_sided_tail(alpha) <= beta, 0.0, law.std or 1.0, within=1e-9)
 
 
 def sufficient_gap(law: Law, num_classes: int, beta: float) -> float:

@@ -27,6 +27,7 @@ MOSTLY = 0.8  # of a column's cells
 MANY = 0.5  # different values, as a share of the rows: hardly any row tells something about another
 FEW_ROWS = 20  # below so many rows a column shows nothing
 MOST_CODES = 200  # more whole numbers than that are taken as numbers
+LONGEST_CODE = 1e15  # floats tell whole numbers below it apart
 WORDS = 3  # from so many words on, on average, a cell is text
 MORE_DATES = ("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y%m%d", "%d %b %Y", "%b %d, %Y")
 OUTSIDE, WITHIN = 0.01, 0.02  # of the cells beyond a declared range; of a declared range that the pool fills
@@ -181,11 +182,12 @@ def _number(column: Column, cells: NDArray[Any]) -> str | None:
 
 def _like_codes(values: NDArray[np.float64]) -> bool:
     """Whether whole numbers look like postcodes and such: few, long, far apart, not in steps of ten or more."""
-    different = np.unique(values).astype(np.int64)
+    different = np.unique(values)
     few = 2 < len(different) <= MOST_CODES and len(values) >= FEW_ROWS * len(different)
-    if not few or different[0] < 100 or np.ptp(different) < FEW_ROWS * len(different):
+    long = different[0] >= 100 and different[-1] < LONGEST_CODE
+    if not few or not long or np.ptp(different) < FEW_ROWS * len(different):
         return False
-    return int(np.gcd.reduce(np.diff(different))) < 10  # else they are amounts, in steps
+    return int(np.gcd.reduce(np.diff(different.astype(np.int64)))) < 10  # else they are amounts, in steps
 
 
 def _spell_dates(values: NDArray[np.float64]) -> bool:

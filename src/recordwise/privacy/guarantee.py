@@ -16,7 +16,7 @@ from recordwise.errors import InvalidInput, positive, shown, whole
 
 # What a number may be before anything is computed from it: a float holds it, and its digits fit a page.
 LARGEST, MOST_BITS, MOST_SPELLED = int(sys.float_info.max), 1 << 16, 40_000
-MOST_ODDS = 13.0  # an epsilon from which on odds are no longer worth their digits
+MOST_ODDS = 10**6  # to 1: odds that are no longer worth their digits
 HUGE = re.compile(r"[eE][+-]?[\d_]{4}")  # an exponent beyond any use, in any digits that Python reads
 
 
@@ -227,9 +227,10 @@ class Guarantee:
             (Unit.CLIENT, Neighbours.ADD_REMOVE): "whether one client took part",
         }[self.unit, self.neighbours]
         before = f"In odds: suppose an attacker knows everything but {unknown}, and this is an even bet (1 to 1)"
-        if self.epsilon >= MOST_ODDS:
+        if self.epsilon > math.log(MOST_ODDS) or self._odds > MOST_ODDS:
             return f"{before}. All that is released may bring the odds to more than a million to 1: next to no limit."
-        odds, sure = rounded_up(self._odds), percent_up(self.certainty)
+        odds = rounded_up(self._odds) if self._odds < 1000 else f"{math.ceil(self._odds):,}"
+        sure = percent_up(self.certainty)
         if self.is_pure:
             after = f"All that is released can bring the odds to at most {odds} to 1: {sure} % sure instead of 50 %."
         else:

@@ -31,8 +31,7 @@ def least(
         low, high = high, 2 * high
         if high > most:
             raise OutOfRegime(beyond)
-    while high - low > within * high:
-        middle = (low + high) / 2
+    while high - low > within * high and low < (middle := (low + high) / 2) < high:  # floats end next to zero
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 

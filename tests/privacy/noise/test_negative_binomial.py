@@ -21,6 +21,25 @@ def _high_precision():
         yield
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7])
+def test_every_unit_of_shape_is_one_geometric_draw_of_its_own(chunk, monkeypatch):
+    """Each draw is a power of two of its own: a sum tells of which draws it is made."""
+    for size, whole in product(range(8), range(1, 7)):
+        drawn: list[int] = []
+
+        def powers(scale, count, noise, drawn=drawn):
+            assert count <= chunk  # memory stays bounded
+            drawn.extend([1 << len(drawn) + i for i in range(count)])
+            return np.array(drawn[-count:], dtype=np.int64)
+
+        for module in ("uniform", "negative_binomial"):
+            monkeypatch.setattr(f"recordwise.privacy.noise.{module}.CHUNK", chunk)
+        monkeypatch.setattr("recordwise.privacy.noise.negative_binomial._geometric", powers)
+        sums = NegativeBinomial(Fraction(whole), Fraction(2)).sample(size, SeededNoise(0)).tolist()
+        assert [one.bit_count() for one in sums] == [whole] * size
+        assert sum(sums) == sum(drawn) == (1 << whole * size) - 1  # none twice, none lost
+
+
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(10**7)])
 def test_log_series_draws_are_certified_by_their_bits(scale):
     """Given V and U, K falls with U and grows with V: the corners of what the bits leave open must agree."""

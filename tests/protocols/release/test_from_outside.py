@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import Doubles, Ints
 from recordwise.audit import audit
 from recordwise.distiller import PrivateDistiller
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, LedgerFault
 from recordwise.labels import Labels, decode
 from recordwise.labels.facts import Facts
 from recordwise.planner import look, predict
@@ -24,6 +24,7 @@ from recordwise.privacy.noise import DiscreteLaplace, Noise, SeededNoise, System
 from recordwise.protocols import registry
 from recordwise.protocols.central.counts import PureCentral
 from recordwise.protocols.release import KINDS, Evidence, Release, Tally, Undecoded, pack, unpack
+from recordwise.protocols.release.tally import LAWS
 from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
 from recordwise.report import Summary, render, summarize
@@ -198,6 +199,21 @@ def test_a_second_kind_of_that_name_is_refused() -> None:
     with pytest.raises(InvalidInput, match="a kind of release must have a name of its own, Tally is taken"):
         type("Tally", (Halves,), {"__module__": "elsewhere"})
     assert KINDS["Tally"] is Tally
+
+
+@dataclass(frozen=True)
+class Wide(DiscreteLaplace):
+    """A law of theirs."""
+
+
+def test_a_law_of_theirs_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ballot = Ballot(num_queries=2, num_classes=2)
+    release = Tally(ballot, Guarantee(epsilon=Fraction(1)), np.ones((2, 2)), Wide(Fraction(3)))
+    with pytest.raises(LedgerFault, match="Wide"):
+        unpack(pack(release))
+    monkeypatch.setitem(LAWS, "Wide", Wide)
+    found = unpack(pack(release)).tally
+    assert found is not None and found.law == Wide(Fraction(3))
 
 
 @pytest.mark.parametrize("decoder", ["auto", "podium", "field", "argmax", "posterior"])

@@ -194,7 +194,6 @@ def test_one_sender_alone_is_hidden_by_nobody() -> None:
 def test_every_order_of_the_records_is_as_likely(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """6 orders of 3 records, 6,000 draws: each count is within six deviations of 1,000, but for one case in 10^7."""
     monkeypatch.setattr(single, "FEW", max(1, few))
-    monkeypatch.setattr(single, "GROUPS", 256)
     ballot = Ballot(num_queries=3, num_classes=2)
     three = Votes(ballot, np.arange(3, dtype=np.int32)[:, None], np.zeros((3, 1), dtype=np.int32))
     noise = SeededNoise(0)

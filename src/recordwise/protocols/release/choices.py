@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Doubles
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, positive
 from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.noise import SeededNoise, chance_of_the_best, chance_of_the_matching, exponential_matching
 from recordwise.protocols.release.purity import BETWEEN_EQUALS, Evidence, tried_purities
@@ -49,6 +49,7 @@ class Choices(Undecoded):
 
     def check(self) -> None:
         check_chosen(self.ballot, self.chosen)
+        positive(scale=self.scale)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"scale": str(self.scale)}, {"array": self.chosen}
@@ -57,7 +58,7 @@ class Choices(Undecoded):
     def from_parts(
         cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
-        return cls(ballot, guarantee, arrays["array"], exact(about["scale"], "scale"))
+        return cls(ballot, guarantee, whole_numbers(arrays["array"]), exact(about["scale"], "scale"))
 
     def _leads(self, shares: Doubles, num_records: int | None) -> tuple[Doubles | None, Doubles, Doubles]:
         """(s,) the queries' records, (R,) purities tried, and (s, R) the lead of a query's class with each, in scales.
@@ -119,6 +120,11 @@ class Matched(Choices):
     def check(self) -> None:
         super().check()
         check_different(self.ballot, self.chosen)
+
+
+def whole_numbers(held: NDArray[Any]) -> NDArray[np.int64]:
+    """Classes as they were packed; a `TypeError` where the array holds anything but whole numbers."""
+    return held.astype(np.int64, casting="safe")
 
 
 def check_chosen(ballot: Ballot, chosen: NDArray[np.int64]) -> None:

@@ -133,14 +133,16 @@ def pack(release: Release) -> bytes:
 
 
 def unpack(content: bytes) -> Release:
-    """The release that `pack` wrote."""
+    """The release that `pack` wrote; whatever else the bytes hold is refused, and runs nothing."""
     try:
         with Archive(content, what="the release") as file:
             arrays = dict(file)
         about = json_from(arrays.pop("about").tobytes())
         ballot, guarantee = Ballot(**about["ballot"]), Guarantee(**about["guarantee"])
-        return KINDS[about["release"]].from_parts(ballot, guarantee, about, arrays)
-    except (ValueError, KeyError, TypeError, OSError) as fault:
+        release = KINDS[about["release"]].from_parts(ballot, guarantee, about, arrays)
+        release.check()
+        return release
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as fault:
         raise LedgerFault(f"a release could not be read back: {fault}") from fault
 
 

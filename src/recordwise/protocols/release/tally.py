@@ -101,4 +101,5 @@ class Tally(Undecoded):
         cls, ballot: Ballot, guarantee: Guarantee, about: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
         parameters = {name: exact(v, name) if isinstance(v, str) else v for name, v in about["parameters"].items()}
-        return cls(ballot, guarantee, arrays["array"], LAWS[about["law"]](**parameters))
+        estimate = arrays["array"].astype(np.float64, casting="safe")
+        return cls(ballot, guarantee, estimate, LAWS[about["law"]](**parameters))

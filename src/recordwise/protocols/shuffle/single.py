@@ -32,7 +32,7 @@ from recordwise.votes.ballot import Ballot, Votes
 if TYPE_CHECKING:
     from recordwise.protocols.terms import Terms
 
-FEW, GROUPS = 1 << 12, 256  # so many records are put in order at once; more are dealt to groups first
+FEW = 1 << 12  # so many records are put in order at once; more are dealt to 256 groups first
 NAMED = "a shuffled message must not say who sent it, got messages with ids"
 
 
@@ -251,11 +251,10 @@ def in_random_order(votes: Votes, noise: Noise) -> Iterator[Votes]:
         for start in range(0, len(votes), FEW):
             some = groups[start : start + FEW]
             some[:] = noise.words(len(some)) >> np.uint64(56)
-    for group in range(GROUPS if len(votes) > FEW else 1):
+    for group in np.unique(groups):
         held = np.flatnonzero(groups == group)
         order = held[permutation(len(held), noise)]
-        if len(order):
-            yield Votes(votes.ballot, votes.queries[order], votes.labels[order])
+        yield Votes(votes.ballot, votes.queries[order], votes.labels[order])
 
 
 @lru_cache(maxsize=256)
