@@ -119,8 +119,8 @@ class Bars:
             """The time left, by what is done so far."""
 
             def render(self, task: Any) -> Any:
-                told = 0 < task.percentage < 100
-                self.text_format = f"{left(task.elapsed or 0.0, task.percentage / 100)} left" if told else ""
+                moving = 0 < task.percentage < 100
+                self.text_format = f"{left(task.elapsed or 0.0, task.percentage / 100)} left" if moving else ""
                 return super().render(task)
 
         columns = (
