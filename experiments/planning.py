@@ -31,6 +31,7 @@ from benchmarks.provenance import hardware, versions
 
 from experiments.teaching import RESULTS as TEACHING
 from experiments.teaching import Bed, bed_of
+from recordwise import pipeline
 from recordwise.arrays import Ints
 from recordwise.labels import query_graph
 from recordwise.planner import Outlook, look, predict, recommend_queries
@@ -132,7 +133,7 @@ def measured(some: Bed, s: int, epsilon: float, draws: int = DRAWS, clustering: 
     found: dict[str, list[float]] = {"student": [], "labels": []}
     for draw in range(draws):
         noise = SeededNoise(draw)
-        release = protocol.server([protocol.client(votes, noise)], noise)
+        release = pipeline.release(votes, protocol, noise)
         asked = Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))
         learnt = learn_from_counts(some.pool, [asked])
         found["student"].append(round(float((learnt.student.predict(some.test) == some.test_labels).mean()), 4))

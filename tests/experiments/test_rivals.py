@@ -45,3 +45,10 @@ def test_rows_say_what_each_method_protects(tmp_path: Path, monkeypatch: pytest.
     for row in (first, second):
         assert row["seeds"] == ["0", "1"] and len(row["test_accuracy"]) == 2
         assert row["neighbours"] == "add-remove" and row["protects"] and row["public"] and row["rounds"]
+
+
+def test_every_method_was_measured_with_five_seeds_on_every_data_set() -> None:
+    rows = json.loads(rivals.RESULTS.read_text())
+    assert {row["data"] for row in rows} == set(rivals.DATA)
+    for row in rows:
+        assert row["seeds"] == [str(seed) for seed in rivals.SEEDS] and row["epsilon"] in rivals.EPSILONS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from experiments.shifted_pools import Problem, together
 from experiments.silos import SILOS, silo_of
-from experiments.unseen import Bed, bed_of, queries_for
+from experiments.unseen import RESULTS, Bed, bed_of, queries_for
 
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
@@ -40,6 +41,17 @@ def test_smaller_budgets_ask_fewer_queries(epsilon: float, s: int) -> None:
     labels = (np.arange(1000) % 2, np.arange(1000) % 2, np.arange(10) % 2)
     empty = np.zeros((0, 1), dtype=np.float32)
     assert queries_for(epsilon, Bed((empty, empty, empty), labels, "none")) == s
+
+
+def test_what_the_page_says_of_unseen_sets_is_what_the_rows_say() -> None:
+    rows = json.loads(RESULTS.read_text())
+    level = []
+    for row in rows:
+        ours = row["test_accuracy"]
+        other = max((row[f"{way}_accuracy"] for way in ("labels", "noisy_sgd")), key=np.mean)
+        level.append(np.mean(ours) >= np.mean(other) - max(np.std(ours), np.std(other)))
+    assert (sum(level), len(level)) == (37, 42)
+    assert all(fine for fine, row in zip(level, rows, strict=True) if row["epsilon"] >= 0.5)
 
 
 def test_a_dirichlet_split_gives_silos_other_classes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,15 @@ def content_of(place: str) -> Content:
         return {table.name: [dict(row) for row in connection.execute(sa.select(table)).mappings()] for table in TABLES}
 
 
+@lru_cache(maxsize=1)  # one holds what it compiled, and no connection
+def engine_for(url: str) -> sa.Engine:
+    return sa.create_engine(url, poolclass=sa.NullPool)  # SQLite checks no foreign keys unless told
+
+
 def put(place: str, content: Content) -> None:
     """Make the database hold this, as somebody may who can write to it: foreign keys are not looked at."""
     url = f"sqlite:///{place}" if "://" not in place else place.replace("postgresql://", "postgresql+psycopg://")
-    engine = sa.create_engine(url, poolclass=sa.NullPool)  # SQLite checks no foreign keys unless told
+    engine = engine_for(url)
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
