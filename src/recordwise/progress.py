@@ -1,8 +1,8 @@
 """How long work shows that it is moving.
 
 Whoever begins a step names it (`step`). Whoever works in it, however deep down, says how far it is (`done`), and does
-not need to know whether anybody looks. Where a step has several pieces of work, each is told which part of it it is
-(`part`). Outside a step nothing is shown.
+not need to know whether anybody looks. Where a step has several pieces of work, each is a `part`
+of it. Outside a step nothing is shown.
 """
 
 from __future__ import annotations
