@@ -29,7 +29,14 @@ from recordwise.randomness import seeded
 
 Write = Callable[[Path, int], tuple[str, list[str]]]
 RNG = seeded(0, "own files")
+BEGIN = RNG.bit_generator.state
 WORDS = {"money": "card balance bank payment fee loan", "music": "song album play band concert guitar"}
+
+
+@pytest.fixture(autouse=True)
+def _draws_of_its_own() -> None:
+    """Each test draws the same files, whichever ran before it."""
+    RNG.bit_generator.state = BEGIN
 
 
 def csv_with_dates_and_ids(folder: Path, count: int) -> tuple[str, list[str]]:
@@ -376,7 +383,7 @@ def test_vectors_beside_other_columns_are_the_samples(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name, size in (("records", 200), ("pool", 100), ("new", 5)):
         label = np.arange(size) % 2
-        vectors = RNG.normal(size=(size, 3)) + 4 * label[:, None]
+        vectors = RNG.normal(size=(size, 3)) + 8 * label[:, None]
         columns = {"doc": [f"{name}{row}" for row in range(size)], "length": label + 7, "embedding": list(vectors)}
         pq.write_table(pa.table(columns | ({"team": label} if name == "records" else {})), f"{name}.parquet")
     start = ["init", "--private", "records.parquet", "--public", "pool.parquet", "--labels", "team", "--epsilon", "4"]
