@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,3 +139,8 @@ def test_a_terminal_shows_a_bar_with_the_time_left(monkeypatch: pytest.MonkeyPat
     with step(Bars(), "teach"):
         done(1, 4)
     assert "teach" in screen.getvalue() and "100%" in screen.getvalue()
+    with suppress(KeyboardInterrupt), step(Bars(), "vote"):  # what is seen last is how far it came
+        done(1, 4)
+        raise KeyboardInterrupt
+    last = screen.getvalue().rpartition("vote")[2]
+    assert "25%" in last and " left" in last

@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 Floats = Singles | Doubles
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Real = TypeVar("Real", np.float32, np.float64)
+Precision = TypeVar("Precision", np.float32, np.float64)
 
 NOBODY = -1  # where an index is expected and there is none: no query, no class, no owner
 
@@ -42,7 +42,7 @@ def sum_in_order(terms: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.add.accumulate(terms, axis=1)[:, -1]
 
 
-def softmax(logits: NDArray[Real]) -> NDArray[Real]:
+def softmax(logits: NDArray[Precision]) -> NDArray[Precision]:
     """Exponentials, scaled to sum to one along the last axis, in the precision of the logits.
 
     SciPy's takes ten times as long where rows are many and short: it reduces over the last axis, this over the first.

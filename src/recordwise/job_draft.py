@@ -143,9 +143,8 @@ class Draft:
         return Layout(**pool | known)
 
     def _samples(self) -> tuple[list[str] | None, str | None, list[str], list[str]]:
-        """The pool's columns to use, where some are not for use; the one that names samples; the reasons, as comments.
-
-        And a comment on columns of numbers that may be codes.
+        """The pool's columns to use, where some are not for use; the one that names samples; the reasons, as comments;
+        and a comment on columns of numbers that may be codes.
 
         A column that the private file does not have cannot be used.
         """

@@ -1,8 +1,8 @@
 """How long work shows that it is moving.
 
 Whoever begins a step names it (`step`). Whoever works in it, however deep down, says how far it is (`done`), and does
-not need to know whether anybody looks. Where a step has several pieces of work, each is told which part of it it is
-(`part`). Outside a step nothing is shown.
+not need to know whether anybody looks. Where a step has several pieces of work, each is a `part`
+of it. Outside a step nothing is shown.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Bars:
             """The time left, by what is done so far."""
 
             def render(self, task: Any) -> Any:
-                told = 0 < task.percentage < 100
-                self.text_format = f"{left(task.elapsed or 0.0, task.percentage / 100)} left" if told else ""
+                moving = 0 < task.percentage < 100
+                self.text_format = f"{left(task.elapsed or 0.0, task.percentage / 100)} left" if moving else ""
                 return super().render(task)
 
         columns = (

@@ -40,7 +40,7 @@ def test_auto_matches_when_queries_are_as_many_as_classes_and_is_the_field_other
         (
             tally_of(np.ones((2, 3)), LAW),
             {"decoder": "model-average"},
-            "argmax, posterior for .* 2 queries and 3",
+            "one of field, argmax, posterior for .* 2 queries and 3",
         ),
     ],
 )

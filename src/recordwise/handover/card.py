@@ -18,9 +18,8 @@ labels, probabilities = model.run(None, {"samples": rows})
 print([classes[label] for label in labels])
 """
 
-
-WITH_ONNX = ["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
-NO_ONNX = "There is no ONNX file: one holds students of plain numbers only, and is written where onnx is installed."
+WITH_ONNX = ["Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
+NO_ONNX = ["There is no ONNX file: one holds students of plain numbers only, and is written where onnx is installed."]
 
 
 def model_card(summary: Summary, *, onnx: bool) -> str:
@@ -68,11 +67,8 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
         "## How to use it",
         "",
         "With Recordwise: `recordwise predict THIS_FOLDER new.csv`, or `recordwise.load(folder).predict(samples)`.",
-        *(
-            ["", "Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
-            if onnx
-            else [NO_ONNX]
-        ),
+        "",
+        *(WITH_ONNX if onnx else NO_ONNX),
         "",
         "Reading these files runs no code that they bring.",
         "",

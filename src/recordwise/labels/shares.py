@@ -145,10 +145,8 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
     rates = np.asarray(rates, dtype=np.float64)
     if rates.shape != (len(tally.estimate),) or not (rates >= 0).all():
         raise InvalidInput(f"rates must be those of the {len(tally.estimate)} queries, got shape {rates.shape}")
-    shares = np.maximum(tally.estimate.sum(axis=0), 0.0)
-    num_classes = len(shares)
-    shares = shares / shares.sum() if shares.sum() > 0 else np.full(num_classes, 1 / num_classes)
-    weight = 1 / (tally.law.std**2 + rates * (1 / num_classes) + 1 / 12)
+    shares = _shares(tally.estimate)
+    variance = (tally.law.std**2 + rates / len(shares) + WHOLE)[:, None]
     rng = seeded(0, "separation")
     noise, below = distribution(tally.law)
 
@@ -156,15 +154,14 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
         noisy = np.interp(rng.random(tally.estimate.shape), below, noise)
         return np.asarray(rng.poisson(rates[:, None] * shares) + noisy)
 
-    alike = np.array([_unlike(drawn(), weight) for _ in range(ALIKE)])
-    found = _unlike(tally.estimate, weight)
+    alike = np.array([_unlike(drawn(), variance) for _ in range(ALIKE)])
+    found = _unlike(tally.estimate, variance)
     # Pure queries differ from the overall shares by this much.
-    pure = float((weight * rates**2).sum() * (1 - (shares**2).sum()))
+    pure = float((rates[:, None] ** 2 / variance).sum() * (1 - (shares**2).sum()))
     explained = (found - float(alike.mean())) / pure if pure > 0 else 0.0
     chance = _rarity(found, alike)
     looks = 2 if graph is None else 3
     if looks * chance >= RARE:  # squares drown in heavy noise
-        variance = (tally.law.std**2 + rates / num_classes + WHOLE)[:, None]
         heavy = cell_law(tally.law).scale is not None
         tables = [drawn() for _ in range(FEWEST)]
         leaning = np.array([_leaning(one, rates, variance, heavy=heavy) for one in tables])
@@ -177,10 +174,12 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
 
 
 def _rarity(found: float, alike: NDArray[np.float64]) -> float:
+    """How often a table of equal queries shows as much, the one that was found counted with them."""
     return float(1 + (alike >= found).sum()) / (1 + len(alike))
 
 
 def _shares(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(C,) how common each class is in the whole table; all alike where noise leaves nothing."""
     totals = np.maximum(table.sum(axis=0), 0.0)
     return np.asarray(totals / totals.sum()) if totals.sum() > 0 else np.full(len(totals), 1 / len(totals))
 
@@ -217,8 +216,8 @@ def _together(table: NDArray[np.float64], variance: NDArray[np.float64], graph: 
     return float((off * (graph @ off)).sum() - (np.diag(graph)[:, None] * off * off).sum())
 
 
-def _unlike(table: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+def _unlike(table: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
     """The weighted squares of what the cells differ by from the overall shares of their own query's sum."""
     totals = table.sum(axis=0)
     shares = totals / totals.sum() if totals.sum() > 0 else np.full(len(totals), 1 / len(totals))
-    return float((weight[:, None] * (table - table.sum(axis=1, keepdims=True) * shares) ** 2).sum())
+    return float(((table - table.sum(axis=1, keepdims=True) * shares) ** 2 / variance).sum())
