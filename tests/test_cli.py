@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from recordwise import __version__, cli, load
@@ -486,6 +487,31 @@ def test_progress_can_be_left_out(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert "--quiet" in shown.output and "--json" in shown.output
     assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+def test_every_command_that_ends_can_answer_machines() -> None:
+    """Parties that run until they are stopped write a log instead."""
+    until_stopped = {"silo run", "shuffler run"}
+
+    def without(name: str, command: Any) -> list[str]:
+        if hasattr(command, "commands"):
+            return [one for part, inner in command.commands.items() for one in without(f"{name} {part}".strip(), inner)]
+        return [] if any("--json" in one.opts for one in command.params) else [name]
+
+    assert set(without("", get_command(app))) == until_stopped
+
+
+def test_parties_answer_machines(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    for party, more in (("coordinator", []), ("silo", ["--name", "north"]), ("shuffler", ["--name", "mix"])):
+        told = CliRunner().invoke(app, [party, "init", str(tmp_path / party), *more, "--json"])
+        assert told.exit_code == 0 and json.loads(told.stdout)["settings"].endswith(f"{party}.toml")
+    node = json.loads(told.stdout)["certificate"]
+    told = CliRunner().invoke(app, ["coordinator", "register", str(tmp_path / "coordinator"), node, "--json"])
+    assert len(json.loads(told.stdout)["registered"]) == 1
+    assert json.loads(CliRunner().invoke(app, ["silo", "offers", str(tmp_path / "silo"), "--json"]).stdout) == {
+        "offers": []
+    }
 
 
 def test_the_demo_looks_at_its_folder_before_it_works(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, Quiet, flowing, progress_of, show
+from recordwise.cli.options import Json, Quiet, flowing, progress_of, show, tell
 from recordwise.durable import write_whole
 from recordwise.errors import InvalidInput
 from recordwise.formats import text_of
@@ -43,24 +43,27 @@ def install(app: typer.Typer) -> None:
 
 
 @coordinator_app.command("init")
-def coordinator_init(folder: Folder) -> None:
+def coordinator_init(folder: Folder, as_json: Json = False) -> None:
     """Make a folder with a key, its certificate and a coordinator.toml to fill in."""
     from recordwise.federation.nodes import new_party
 
     new_party(folder, "coordinator.crt")
-    _template(folder / "coordinator.toml", COORDINATOR)
-    typer.echo(f"hand to every silo, by a way you trust: {folder / 'coordinator.crt'}")
+    settings, certificate = _template(folder / "coordinator.toml", COORDINATOR), folder / "coordinator.crt"
+    lines = (f"fill in: {settings}", f"hand to every silo, by a way you trust: {certificate}")
+    tell({"settings": str(settings), "certificate": str(certificate)}, lines, as_json)
 
 
 @coordinator_app.command("register")
 def coordinator_register(
-    folder: Folder, node: Annotated[list[Path], typer.Argument(help="node.crt of each silo or shuffler to let in.")]
+    folder: Folder,
+    node: Annotated[list[Path], typer.Argument(help="node.crt of each silo or shuffler to let in.")],
+    as_json: Json = False,
 ) -> None:
     """Let nodes in; those that are not registered do not get through the handshake."""
     from recordwise.federation.hub import register
 
-    for identity in register(folder, node):
-        typer.echo(f"registered: {identity.hex()}")
+    registered = [identity.hex() for identity in register(folder, node)]
+    tell({"registered": registered}, (f"registered: {identity}" for identity in registered), as_json)
 
 
 @coordinator_app.command("run")
@@ -81,12 +84,16 @@ def coordinator_run(
 
 
 @silo_app.command("init")
-def silo_init(folder: Folder, name: Name) -> None:
+def silo_init(folder: Folder, name: Name, as_json: Json = False) -> None:
     """Make a folder with a key, its certificate and a silo.toml to fill in."""
-    identity = _new_node(folder, name)
-    _template(folder / "silo.toml", SILO.format(name=name))
-    typer.echo(f"identity, for the coordinator and the other silos: {name} = {identity.hex()!r}")
-    typer.echo(f"for the coordinator to register: {folder / 'node.crt'}")
+    identity, certificate = _new_node(folder, name).hex(), folder / "node.crt"
+    settings = _template(folder / "silo.toml", SILO.format(name=name))
+    lines = (
+        f"fill in: {settings}",
+        f"identity, for the coordinator and the other silos: {name} = {identity!r}",
+        f"for the coordinator to register: {certificate}",
+    )
+    tell({"settings": str(settings), "identity": identity, "certificate": str(certificate)}, lines, as_json)
 
 
 @silo_app.command("run")
@@ -99,34 +106,49 @@ def silo_run(folder: Folder, address: Address, certificate: Certificate) -> None
 
 
 @silo_app.command("offers")
-def silo_offers(folder: Folder) -> None:
+def silo_offers(folder: Folder, as_json: Json = False) -> None:
     """Show what coordinators ask for and what it would cost, and what was approved."""
-    for offer in sorted((folder / "state" / "offers").glob("*.txt")):
-        approved = (folder / "state" / "approved" / offer.stem).exists()
-        typer.echo(f"[{'approved' if approved else 'waiting'}] plan {offer.stem}\n{text_of(offer)}")
+    offers = [
+        {
+            "plan": offer.stem,
+            "approved": (folder / "state" / "approved" / offer.stem).exists(),
+            "text": text_of(offer),
+        }
+        for offer in sorted((folder / "state" / "offers").glob("*.txt"))
+    ]
+    lines = (f"[{'approved' if one['approved'] else 'waiting'}] plan {one['plan']}\n{one['text']}" for one in offers)
+    tell({"offers": offers}, lines, as_json)
 
 
 @silo_app.command("approve")
 def silo_approve(
-    folder: Folder, plan: Annotated[str, typer.Argument(help="The first digits (8 or more) of an offered plan.")]
+    folder: Folder,
+    plan: Annotated[str, typer.Argument(help="The first digits (8 or more) of an offered plan.")],
+    as_json: Json = False,
 ) -> None:
     """Agree to one offered plan: this silo will answer it."""
     from recordwise.federation.policy import approve
 
-    typer.echo(f"approved:\n{approve(folder / 'state', plan)}")
+    approved = approve(folder / "state", plan)
+    tell({"approved": approved}, [f"approved:\n{approved}"], as_json)
 
 
 @shuffler_app.command("init")
-def shuffler_init(folder: Folder, name: Name) -> None:
+def shuffler_init(folder: Folder, name: Name, as_json: Json = False) -> None:
     """Make a folder with keys and a shuffler.toml to fill in."""
     from recordwise.federation.nodes import shuffler_key
     from recordwise.federation.secure_sum import masks
 
-    identity = _new_node(folder, name)
-    key = masks.public_key(shuffler_key(folder))
-    _template(folder / "shuffler.toml", SHUFFLER.format(name=name))
-    typer.echo(f'[shuffler]\nname = "{name}"\nidentity = "{identity.hex()}"\nkey = "{key.hex()}"')
-    typer.echo(f"for the coordinator to register: {folder / 'node.crt'}")
+    identity, certificate = _new_node(folder, name).hex(), folder / "node.crt"
+    key = masks.public_key(shuffler_key(folder)).hex()
+    settings = _template(folder / "shuffler.toml", SHUFFLER.format(name=name))
+    lines = (
+        f"fill in: {settings}",
+        f'[shuffler]\nname = "{name}"\nidentity = "{identity}"\nkey = "{key}"',
+        f"for the coordinator to register: {certificate}",
+    )
+    made = {"settings": str(settings), "identity": identity, "key": key, "certificate": str(certificate)}
+    tell(made, lines, as_json)
 
 
 @shuffler_app.command("run")
@@ -149,10 +171,11 @@ def _log() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 
 
-def _template(path: Path, text: str) -> None:
+def _template(path: Path, text: str) -> Path:
+    """Settings to fill in, where there are none yet."""
     if not path.exists():
         write_whole(path, text.encode())
-    typer.echo(f"fill in: {path}")
+    return path
 
 
 COORDINATOR = """name = "federation"

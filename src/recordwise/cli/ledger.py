@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, print_json
+from recordwise.cli.options import Json, print_json, tell
 
 Place = Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")]
 
@@ -97,17 +97,21 @@ def ledger_verify(
 
 @ledger_app.command("sign")
 def ledger_sign(
-    place: Place, head: Annotated[str, typer.Option(help="Where the ledger ends, in full, as `verify` prints it.")]
+    place: Place,
+    head: Annotated[str, typer.Option(help="Where the ledger ends, in full, as `verify` prints it.")],
+    as_json: Json = False,
 ) -> None:
     """Take responsibility for a ledger whose key is lost, or for an older copy if that is all there is."""
     from recordwise.privacy.ledger import Ledger
 
-    typer.echo(f"signed; head: {Ledger.open(place, read_only=True).sign(head)}")
+    signed = str(Ledger.open(place, read_only=True).sign(head))
+    tell({"signed": signed}, [f"signed; head: {signed}"], as_json)
 
 
 @ledger_app.command("forget")
-def ledger_forget(place: Place) -> None:
+def ledger_forget(place: Place, as_json: Json = False) -> None:
     """Forget the ledger that lay here, so that another may take its place. What it paid for stays spent."""
     from recordwise.privacy.ledger import forget
 
-    typer.echo("forgotten" if forget(place) else "no charged ledger is remembered here")
+    forgotten = forget(place)
+    tell({"forgotten": forgotten}, ["forgotten" if forgotten else "no charged ledger is remembered here"], as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +42,15 @@ def progress_of(quiet: bool) -> Progress:
 
 def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2))
+
+
+def tell(content: Any, lines: Iterable[str], as_json: bool) -> None:
+    """What a command did: in lines, or as JSON for machines."""
+    if as_json:
+        print_json(content)
+        return
+    for line in lines:
+        typer.echo(line)
 
 
 def show(content: Any, as_json: bool) -> None:
