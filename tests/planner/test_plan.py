@@ -114,6 +114,20 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
     assert measured(found.recommended.num_queries) > max(map(measured, sizes)) - 0.02
 
 
+@pytest.mark.parametrize(
+    ("asked", "taught"),
+    [
+        ("linear", "linear"),
+        ("counts", AFFORDABLE),
+        ("mlp", AFFORDABLE),
+        ({"name": "counts", "teaches": "mlp", "threshold": 0.3}, {**AFFORDABLE, "threshold": 0.3}),
+    ],
+)
+def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: Any) -> None:
+    view = look(WORLDS["easy"].pool, num_records=300, num_classes=3, encoder="scaler", student=asked)
+    assert view.student.model == taught
+
+
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     world, tried = WORLDS["easy"], []
     outcomes = Outlook.outcomes

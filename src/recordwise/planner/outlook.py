@@ -34,7 +34,8 @@ from recordwise.students.spec import COUNTS
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
 LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
-AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None}  # who stands in a plan for students that take longer
+# Who stands in a plan for students that take longer.
+AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None, "teaches": None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -80,7 +80,7 @@ def choose(
         penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
     network_penalty = None
     if hidden is not None:
-        base = [mixed([part[fold] for part in parts], weights, bias) for fold in range(FOLDS)]
+        base = [mixed([logits[fold] for logits in parts], weights, bias) for fold in range(FOLDS)]
         alone = score
         with part(linear, 1.0):
             for number, strength in enumerate(NETWORK_PENALTIES):

@@ -183,7 +183,7 @@ def learn_from_counts(
         weights, bias = choice.weights, choice.bias
         with part(CHOSEN, FITTED):
             parts.append(regression(vectors, tables, choice.penalty))
-    coefficients = sum((w * part for w, part in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
+    coefficients = sum((w * one for w, one in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
     coefficients[-1] += bias
     logits, net = logits_of(vectors, coefficients), None
     if choice is not None and choice.network_penalty is not None and hidden is not None:
