@@ -45,7 +45,7 @@ from recordwise.votes import Ballot, cast_votes
 RESULTS = Path(__file__).parent / "results" / "planning.json"
 LABELLED = 200
 DRAWS = 3
-KNOWING = ("labelled", "attainable", "nothing")
+KNOWN = ("labelled", "attainable", "nothing")
 IMAGES = ((40, 0.01), (100, 0.05), (200, 0.1), (500, 0.5), (500, 1.0))  # (s, epsilon)
 PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
     "digits": ((30, 0.05), (30, 0.1), (60, 0.1), (30, 0.5), (60, 1.0), (60, 2.0)),
@@ -95,19 +95,19 @@ def attainable(some: Bed) -> float:
     return float((taught.predict(some.test) == some.test_labels).mean())
 
 
-def setup(some: Bed, knowing: str) -> dict[str, Any]:
-    """What the planner is told."""
-    told: dict[str, Any] = {"encoder": Same(), "num_classes": some.num_classes, "num_records": len(some.records)}
+def setup(some: Bed, known: str) -> dict[str, Any]:
+    """What the planner is given."""
+    given: dict[str, Any] = {"encoder": Same(), "num_classes": some.num_classes, "num_records": len(some.records)}
     if some.num_classes == 2:
-        told["class_shares"] = np.bincount(some.pool_labels) / len(some.pool_labels)
-    if knowing == "labelled":
+        given["class_shares"] = np.bincount(some.pool_labels) / len(some.pool_labels)
+    if known == "labelled":
         labels: Ints = np.full(len(some.pool), -1)
         drawn = seeded(0, "planning", "labelled").choice(len(some.pool), LABELLED, replace=False)
         labels[drawn] = some.pool_labels[drawn]
-        told["labels"] = labels
-    if knowing == "attainable":
-        told["attainable"] = attainable(some)
-    return told
+        given["labels"] = labels
+    if known == "attainable":
+        given["attainable"] = attainable(some)
+    return given
 
 
 class Same:
@@ -151,19 +151,19 @@ def known_measured(data: str, some: Bed, s: int, epsilon: float) -> dict[str, li
 
 
 def predictions(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for knowing in wanted:
+    for known in wanted:
         started = time.process_time()
-        outlook: Outlook = look(some.pool, **setup(some, knowing))
+        outlook: Outlook = look(some.pool, **setup(some, known))
         looked = time.process_time() - started
         for s, epsilon in PREDICTED[data]:
             started = time.process_time()
-            told = predict(outlook, Terms(epsilon=Fraction(str(epsilon))), num_queries=s)
+            predicted = predict(outlook, Terms(epsilon=Fraction(str(epsilon))), num_queries=s)
             seconds = looked + time.process_time() - started
             truth = known_measured(data, some, s, epsilon)
-            student, labels = told.student_accuracy, told.label_accuracy
+            student, labels = predicted.student_accuracy, predicted.label_accuracy
             yield {
                 "kind": "prediction",
-                "knowing": knowing,
+                "known": known,
                 "s": s,
                 "epsilon": epsilon,
                 "predicted_accuracy": student.mean,
@@ -180,10 +180,10 @@ def predictions(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[st
 
 def sweeps(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
     for epsilon, sizes in SWEEPS.get(data, {}).items():
-        for knowing in wanted:
-            told = setup(some, knowing)
+        for known in wanted:
+            given = setup(some, known)
             started = time.process_time()
-            chosen = recommend_queries(Terms(epsilon=Fraction(str(epsilon))), some.pool, **told)
+            chosen = recommend_queries(Terms(epsilon=Fraction(str(epsilon))), some.pool, **given)
             seconds = time.process_time() - started
             right = {
                 s: round(float(np.mean(known_measured(data, some, s, epsilon)["student"])), 4)
@@ -192,7 +192,7 @@ def sweeps(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[str, An
             best = max(right, key=lambda s: right[s])
             yield {
                 "kind": "sweep",
-                "knowing": knowing,
+                "known": known,
                 "epsilon": epsilon,
                 "recommended": chosen,
                 "recommended_accuracy": right[chosen],
@@ -211,7 +211,7 @@ def clusterings(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[st
             found = [float(np.mean(measured(some, s, epsilon, 2, seed)["student"])) for seed in range(5)]
             yield {
                 "kind": "clusterings",
-                "knowing": "nothing",
+                "known": "nothing",
                 "epsilon": epsilon,
                 "s": s,
                 "test_accuracy": [round(one, 4) for one in found],
@@ -221,24 +221,24 @@ def clusterings(data: str, some: Bed, wanted: Sequence[str]) -> Iterator[dict[st
 
 def summaries(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """How far predictions are off, for each set and for the mean over sets."""
-    for knowing in KNOWING:
+    for known in KNOWN:
         means = []
         for data in PREDICTED:
-            some = [row for row in rows if (row["kind"], row["knowing"], row["data"]) == ("prediction", knowing, data)]
+            some = [row for row in rows if (row["kind"], row["known"], row["data"]) == ("prediction", known, data)]
             if some:
                 off = [row["off_accuracy"] for row in some]
                 inside = [
                     row["low_accuracy"] <= np.mean(row["measured_accuracy"]) <= row["high_accuracy"] for row in some
                 ]
                 means.append((float(np.mean(off)), float(np.mean([row["off_label_accuracy"] for row in some]))))
-                yield _summary(data, knowing, len(some), *means[-1], float(np.mean(inside)))
+                yield _summary(data, known, len(some), *means[-1], float(np.mean(inside)))
         if means:
             off_mean, labels_mean = (float(one) for one in np.mean(means, axis=0))
-            yield _summary("mean over sets", knowing, len(means), off_mean, labels_mean, None)
+            yield _summary("mean over sets", known, len(means), off_mean, labels_mean, None)
 
 
-def _summary(data: str, knowing: str, count: int, off: float, labels: float, inside: float | None) -> dict[str, Any]:
-    found = {"data": data, "kind": "summary", "knowing": knowing, "settings": count}
+def _summary(data: str, known: str, count: int, off: float, labels: float, inside: float | None) -> dict[str, Any]:
+    found = {"data": data, "kind": "summary", "known": known, "settings": count}
     measured = {"off_accuracy": round(off, 4), "off_label_accuracy": round(labels, 4)}
     return {**found, **measured, **({} if inside is None else {"inside_interval": round(inside, 2)})}
 
@@ -250,7 +250,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=list(PREDICTED), default=list(PREDICTED))
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--knowing", nargs="+", choices=KNOWING, default=KNOWING)
+    parser.add_argument("--known", nargs="+", choices=KNOWN, default=KNOWN)
     asked = parser.parse_args()
     for data in asked.data:
         some = bed(data)
@@ -258,9 +258,9 @@ def main() -> None:
             if kind not in asked.kind:
                 continue
             earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-            again = {(data, kind, knowing) for knowing in asked.knowing}
-            rows = [row for row in earlier if (row["data"], row["kind"], row["knowing"]) not in again]
-            for row in measure(data, some, asked.knowing):
+            again = {(data, kind, known) for known in asked.known}
+            rows = [row for row in earlier if (row["data"], row["kind"], row["known"]) not in again]
+            for row in measure(data, some, asked.known):
                 rows.append({"data": data, **row})
                 print(rows[-1], flush=True)
                 write(rows)
