@@ -47,8 +47,19 @@ def test_rows_say_what_each_method_protects(tmp_path: Path, monkeypatch: pytest.
         assert row["neighbours"] == "add-remove" and row["protects"] and row["public"] and row["rounds"]
 
 
+def test_fine_tuning_begins_from_a_network_that_saw_the_pool_alone() -> None:
+    pytest.importorskip("torch")
+    rng = seeded(0, "fine-tuning")
+    labels = {part: rng.integers(0, 2, 200) for part in ("public", "private", "test")}
+    vectors = {part: (5 * np.eye(2, 3)[y] + rng.normal(size=(200, 3))).astype(np.float32) for part, y in labels.items()}
+    assert rivals.measure(rivals.FINE_TUNED, 8.0, (vectors, labels), 0)["test_accuracy"] > 0.9
+
+
 def test_every_method_was_measured_with_five_seeds_on_every_data_set() -> None:
     rows = json.loads(rivals.RESULTS.read_text())
-    assert {row["data"] for row in rows} == set(rivals.DATA)
+    wanted = {
+        (data, method, e) for data in rivals.DATA for method in ("recordwise", *rivals.METHODS) for e in rivals.EPSILONS
+    }
+    assert {(row["data"], row["method"], row["epsilon"]) for row in rows} == wanted and len(rows) == len(wanted)
     for row in rows:
-        assert row["seeds"] == [str(seed) for seed in rivals.SEEDS] and row["epsilon"] in rivals.EPSILONS
+        assert row["seeds"] == [str(seed) for seed in rivals.SEEDS]
