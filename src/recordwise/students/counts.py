@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from threadpoolctl import threadpool_limits
 
 from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
@@ -41,6 +42,7 @@ from recordwise.students.table import CountTable, mean_over, tilted
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
 CHOSEN, FITTED = 0.85, 0.95  # of the work, about: settings are chosen, the linear student is fitted
+ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
@@ -167,7 +169,7 @@ def learn_from_counts(
     rng = seeded(seed, "teaching from counts")
     if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
         folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
-        with part(0.0, CHOSEN):
+        with part(0.0, CHOSEN), threadpool_limits(ALONE):
             choice = choose(
                 vectors,
                 [one.owner for one in asked],
@@ -181,13 +183,13 @@ def learn_from_counts(
         weights, bias = blend([logits_of(vectors, parts[0])], tables)
     else:
         weights, bias = choice.weights, choice.bias
-        with part(CHOSEN, FITTED):
+        with part(CHOSEN, FITTED), threadpool_limits(ALONE):
             parts.append(regression(vectors, tables, choice.penalty))
     coefficients = sum((w * one for w, one in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
     coefficients[-1] += bias
     logits, net = logits_of(vectors, coefficients), None
     if choice is not None and choice.network_penalty is not None and hidden is not None:
-        with part(FITTED, 1.0):
+        with part(FITTED, 1.0), threadpool_limits(ALONE):
             net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
         logits = logits + net.logits(vectors)
     probabilities = tilted(softmax(logits), tables)
