@@ -90,7 +90,7 @@ class DPLinear(Rival):
             self.weights_ = _softmax_regression(self.scale_(pool), sums / self._count, error * self.penalty)
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
+        return softmax(self.scale_(vectors) @ self.weights_)
 
 
 def _softmax_regression(

@@ -152,7 +152,7 @@ class NoisySGDFineTune(Rival):
 
         with torch.no_grad():
             scores = self.module_(torch.as_tensor(self._shaped(vectors)))
-        return np.asarray(softmax(scores.numpy().astype(np.float64)))
+        return softmax(scores.numpy().astype(np.float64))
 
     def _shaped(self, vectors: Vectors) -> NDArray[np.float32]:
         return vectors if self.shape is None else vectors.reshape(len(vectors), *self.shape)

@@ -119,7 +119,7 @@ class NoisySGD1(Rival):
         self.weights_ = [released[f"layer_{number}"] for number in range(len(released))]
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
-        return np.asarray(softmax(forward(self.weights_, self.scale_(vectors))[-1]))
+        return softmax(forward(self.weights_, self.scale_(vectors))[-1])
 
 
 @dataclass(eq=False, repr=False)

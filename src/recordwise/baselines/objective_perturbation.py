@@ -120,7 +120,7 @@ class ObjectivePerturbation(Rival):
         self.weights_ = released["weights"]
 
     def probabilities(self, vectors: Vectors) -> Doubles:
-        return np.asarray(softmax(self.scale_(vectors) @ self.weights_))
+        return softmax(self.scale_(vectors) @ self.weights_)
 
 
 def tilt_delta(epsilon: float, *, sigma: float, ridge: float, num_classes: int, neighbours: Neighbours) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from recordwise.errors import InvalidInput, whole
 from recordwise.randomness import seeded
 
 
-class OfWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class OfWords(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A linear map of how often a text uses each known word, rare ones counted more, at unit length.
 
     A text's vector is a function of that text alone, to the last bit. A text without any known word is the zero vector;
@@ -31,9 +32,9 @@ class OfWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     rarity_: NDArray[np.float64]
 
     @property
+    @abstractmethod
     def linear(self) -> ExactLinear:
         """(words, dim) the map."""
-        raise NotImplementedError
 
     def weigh_by(self, counts: csr_matrix) -> None:
         """Learn from the pool's counts how rare each word is."""

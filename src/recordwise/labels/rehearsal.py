@@ -49,7 +49,7 @@ def rehearsed(
 
 
 def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    return np.asarray(softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature))
+    return softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature)
 
 
 def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

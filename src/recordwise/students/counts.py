@@ -119,7 +119,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return np.asarray(softmax(logits))
+        return softmax(logits)
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""

@@ -49,7 +49,7 @@ class Evidence:
     @cached_property
     def purity(self) -> NDArray[np.float64]:
         """(s, C) the expected purity, for each label the query may have."""
-        return np.asarray(softmax(self.by_purity) @ self.purities)
+        return softmax(self.by_purity) @ self.purities
 
     def learned(self, posterior: NDArray[np.float64]) -> Evidence:
         """The same evidence, once it is learned from all queries together how common each purity is.
