@@ -22,8 +22,8 @@ and a tenth of the pool.
 *networks* is the number of draws in which the network joined.
 *noisy SGD* is a softmax regression on the same vectors, scaled and of unit length, under (epsilon, 1e-5), add-remove.
 *true* is the linear student of the pool's true labels. Five draws of the noise. Two twins tell what limits a row:
-*purity* is how many pool samples have the commonest true label of their query, *noiseless* the default student of counts
-without noise.
+*purity* is how many pool samples have the commonest true label of their query, *noiseless* the default student of
+counts without noise.
 """
 
 from __future__ import annotations
@@ -172,12 +172,16 @@ def noisy_sgd(bed: Bed, epsilon: float) -> list[dict[str, float]]:
     return found
 
 
-def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | None = None) -> Row:
-    """One row; noisy SGD's columns are those of an earlier one, where there is one."""
+def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | None = None, s: int | None = None) -> Row:
+    """One row; noisy SGD's columns are those of an earlier one, where there is one.
+
+    Args:
+      s: Queries; as many as the rule says when None.
+    """
     (pool, records, test), (pool_labels, record_labels, truth) = bed.vectors, bed.labels
     true = teach(student_from("linear", seed=0), pool, np.eye(bed.num_classes)[pool_labels])
     best = measured(class_probabilities(true, test, bed.num_classes), truth)
-    s = queries_for(epsilon, bed)
+    s = s or queries_for(epsilon, bed)
     queries = KMeansQueries(num_queries=s, seed=0).ask(pool)
     graph = query_graph(pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
