@@ -77,10 +77,7 @@ def test_a_row_replaces_the_one_it_measures_again(folder: Path, monkeypatch: pyt
     )
     text.main()
     monkeypatch.setattr("experiments.unseen.NoisySGD1", None)
-    monkeypatch.setattr(
-        "sys.argv",
-        ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1", "--draws", "1", "--only", "ours"],
-    )
+    monkeypatch.setattr("sys.argv", [*asked, "--only", "ours"])
     text.main()
     [row] = json.loads((folder / "text.json").read_text())
     assert (row["data"], row["encoder"], row["epsilon"]) == ("clinc10", "text", 1.0)
