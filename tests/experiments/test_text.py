@@ -72,11 +72,10 @@ def test_vectors_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_row_replaces_the_one_it_measures_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "RESULTS", folder / "text.json")
     monkeypatch.setattr("experiments.unseen.DRAWS", 1)
-    monkeypatch.setattr(
-        "sys.argv", ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1", "--draws", "1"]
-    )
+    asked = ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1", "--draws", "1"]
+    monkeypatch.setattr("sys.argv", asked)
     text.main()
-    monkeypatch.setattr("experiments.unseen.NoisySGD1", None)
+    monkeypatch.setattr("experiments.unseen.NoisySGD1", None)  # is not asked again
     monkeypatch.setattr("sys.argv", [*asked, "--only", "ours"])
     text.main()
     [row] = json.loads((folder / "text.json").read_text())
