@@ -82,7 +82,7 @@ class Checked:
         """Refuse what would stop a run, in one line."""
         if self.stops:
             why = ". ".join(one.text for one in self.stops)
-            raise InvalidInput(f"{why}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
+            raise InvalidInput(f"{why}. Nothing was paid; --anyway, or account.go_on, runs it nevertheless")
 
 
 def check(
@@ -108,7 +108,7 @@ def check(
     asked = num_queries or made.recommended.num_queries
     found += [*_pool(outlook, made), *_queries(outlook, made, asked)]
     if outlook.labels_per_record == 1:  # plans are about one label each, and sets of labels are another matter
-        found += _budget(outlook, made, asked)
+        found += budget_findings(outlook, made, asked)
     return Checked(findings=tuple(found), plan=made)
 
 
@@ -259,7 +259,8 @@ def _chosen(made: BudgetPlan, asked: int) -> Prediction:
     return next((one for one in made.considered if one.num_queries == asked), made.recommended)
 
 
-def _budget(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
+def budget_findings(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
+    """Whether so many queries leave more than noise."""
     chosen = _chosen(made, asked)
     gain = made.gain_of(chosen)
     words = (
