@@ -47,7 +47,7 @@ LABELLED, PER_CLASS = 200, 10
 LABELLINGS = 3
 DRAWS = 2
 NOBODY_ABSTAINS = np.zeros(0, dtype=np.int64)
-IMAGES = ((40, 0.01), (100, 0.05), (200, 0.1), (200, 0.5), (500, 1.0))  # (s, epsilon)
+IMAGES = ((40, 0.01), (100, 0.05), (100, 0.1), (200, 0.5), (200, 1.0))  # (s, epsilon)
 PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
     "digits": ((30, 0.05), (30, 0.1), (30, 0.5), (60, 1.0), (60, 2.0)),
     "adult": ((50, 0.01), (50, 0.05), (100, 0.1), (100, 0.5), (400, 1.0)),

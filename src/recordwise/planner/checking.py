@@ -267,9 +267,17 @@ def budget_findings(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[
         f"for {outlook.known.num_classes} classes, {outlook.num_records} records and {asked} queries the student is "
         f"expected to be right {chosen.student_accuracy}, and {100 * made.commonest:.1f} % without any budget"
     )
-    if gain.mean < NOISE:
+    if gain.mean < NOISE or _drowned(chosen):
         text = f"the budget would go on noise: {words}; raise epsilon, gather more records or merge classes"
         yield Finding(stops=True, about="budget", text=text)
     elif gain.mean < LITTLE:
         text = f"the budget is small: {words}; raise epsilon, gather more records or merge classes"
         yield Finding(stops=False, about="budget", text=text)
+
+
+def _drowned(chosen: Prediction) -> bool:
+    """Whether all votes together stand out from their noise by less than one deviation, however they are read.
+
+    A few simulated runs with few queries are right by chance now and then. This is not.
+    """
+    return chosen.votes_per_query * chosen.num_queries**0.5 < chosen.noise_std
