@@ -65,7 +65,10 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Audits:
     job = read_job(path)
     schema, pool = job.read_pool()
     samples, labels = job.read_records(schema)
-    free = {"records": replace(job.records, schema=schema), "account": Account(round_epsilon=job.account.round_epsilon)}
+    free = {
+        "records": replace(job.records, schema=schema),
+        "account": Account(round_epsilon=job.account.round_epsilon, go_on=True),
+    }
     distiller = PrivateDistiller(**(job.settings() | free))
     pipeline = replay(distiller, samples, labels, X_public=pool)
     with uncounted():  # nothing of it is released
