@@ -480,26 +480,32 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert told.count("\n") == 1 and told.strip().isprintable()
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["init", "run", "plan", "check", "compare", "explore", "demo", "predict", "export", "coordinator run"],
-)
-def test_progress_can_be_left_out(command: str) -> None:
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
-    assert "--quiet" in shown.output and "--json" in shown.output
+def without(option: str, command: Any, name: str = "") -> list[str]:
+    """The commands that do not have an option."""
+    if hasattr(command, "commands"):
+        parts = command.commands.items()
+        return [one for part, inner in parts for one in without(option, inner, f"{name} {part}".strip())]
+    return [] if any(option in one.opts for one in command.params) else [name]
+
+
+def test_progress_can_be_left_out_everywhere() -> None:
+    assert not without("--quiet", get_command(app))
     assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+@pytest.mark.parametrize(
+    "command", ["audit --epsilon 1 --trials 200", "amplify --senders 3000 --epsilon0 1 --delta 1e-6"]
+)
+def test_progress_is_beside_the_answer_and_not_in_it(command: str) -> None:
+    shown, quiet = (CliRunner().invoke(app, [*command.split(), "--json", *more]) for more in ([], ["--quiet"]))
+    assert shown.exit_code == quiet.exit_code == 0
+    assert " ...\n" in shown.stderr and not quiet.stderr
+    assert json.loads(shown.stdout).keys() == json.loads(quiet.stdout).keys()
 
 
 def test_every_command_that_ends_can_answer_machines() -> None:
     """Parties that run until they are stopped write a log instead."""
-    until_stopped = {"silo run", "shuffler run"}
-
-    def without(name: str, command: Any) -> list[str]:
-        if hasattr(command, "commands"):
-            return [one for part, inner in command.commands.items() for one in without(f"{name} {part}".strip(), inner)]
-        return [] if any("--json" in one.opts for one in command.params) else [name]
-
-    assert set(without("", get_command(app))) == until_stopped
+    assert set(without("--json", get_command(app))) == {"silo run", "shuffler run"}
 
 
 def test_parties_answer_machines(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from recordwise.queries.queries import Queries
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansQueries:
-    """Clusters of the pool, by k-means from k-means++ starts.
+    """Clusters of the pool, by k-means from merged samples.
 
     Guarantees:
       - a function of the pool and the seed alone;
