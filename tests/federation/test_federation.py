@@ -924,3 +924,13 @@ def test_a_silo_takes_no_other_ledger_than_the_one_it_paid_from(tmp_path: Path) 
     with pytest.raises(ChangedInput, match="this silo paid from another ledger so far"):
         one.silo("north", ledger=str(another))
     assert one.silo("north", ledger=str(tmp_path / "kept.sqlite")).ledger.spent("default") > 0, "it may be moved"
+
+
+def test_a_run_that_would_go_on_noise_stops_before_silos_are_asked(tmp_path: Path) -> None:
+    small = world(tmp_path, Trust.CENTRAL, epsilon=0.01, rounds=1)
+    asked = Tampered(small.nodes())
+    with pytest.raises(InvalidInput, match="the budget would go on noise"):
+        small.fit(asked)
+    assert not asked.requests and not (tmp_path / "run").exists()
+    account = {"ledger": tmp_path / "ledger.sqlite", "budget": "all", "run_dir": tmp_path / "run", "go_on": True}
+    assert small.fit(asked, account=account).guarantee_.epsilon == Fraction("0.01")

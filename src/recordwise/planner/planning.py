@@ -93,6 +93,24 @@ class BudgetPlan:
     commonest: float
     basis: str
 
+    @classmethod
+    def of(
+        cls,
+        outlook: Outlook,
+        recommended: Prediction,
+        considered: Sequence[Prediction],
+        compared: Sequence[Prediction] = (),
+    ) -> BudgetPlan:
+        """Predictions, beside what the outlook itself says."""
+        return cls(
+            recommended=recommended,
+            considered=tuple(considered),
+            compared=tuple(compared),
+            attainable=Expected.of(outlook.attainable),
+            commonest=round(float(outlook.known.shares.max()), 4),
+            basis=basis(outlook),
+        )
+
     @property
     def gain(self) -> Expected:
         """The part of what can be learnt beyond the commonest class that this budget buys."""
@@ -163,10 +181,11 @@ def predict(
     if num_queries > outlook.num_samples:
         raise InvalidInput(f"num_queries must be <= the pool's {outlook.num_samples} samples, got {num_queries}")
     protocols = terms.protocols(ballot, outlook.num_records)
-    return _prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
+    return prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
 
 
-def _prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
+def prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
+    """What runs under these protocols came to, together."""
     protocol = protocols[0]
     ballot = protocol.ballot
     return Prediction(
@@ -211,14 +230,7 @@ def plan(
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
-    return BudgetPlan(
-        recommended=recommended,
-        considered=tuple(considered),
-        compared=tuple(compared),
-        attainable=Expected.of(outlook.attainable),
-        commonest=round(float(outlook.known.shares.max()), 4),
-        basis=basis(outlook),
-    )
+    return BudgetPlan.of(outlook, recommended, considered, compared)
 
 
 def search(
@@ -323,15 +335,20 @@ def _growing(classes: int) -> Iterator[int]:
 
 
 def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
-    """Votes per query in deviations of their noise."""
+    """The same for so many queries."""
     ballot = Ballot(
         num_queries=size,
         num_classes=outlook.known.num_classes,
         votes_per_record=votes,
         labels_per_record=outlook.labels_per_record,
     )
-    noise = terms.protocols(ballot, outlook.num_records)[0].noise_std(outlook.num_records)
-    return outlook.num_records * votes / size / noise if noise > 0 else np.inf
+    return visible(terms.protocols(ballot, outlook.num_records)[0], outlook.num_records)
+
+
+def visible(protocol: Protocol[Any], num_records: int) -> float:
+    """Votes per query in deviations of their noise."""
+    ballot, noise = protocol.ballot, protocol.noise_std(num_records)
+    return num_records * ballot.votes_per_record / ballot.num_queries / noise if noise > 0 else np.inf
 
 
 def _past_the_best(right: Sequence[float]) -> bool:
