@@ -21,7 +21,7 @@ FOCUS = 0.5  # of later rounds, where nobody says: half on the whole pool, half 
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansQueries:
-    """Clusters of the pool, by k-means from k-means++ starts.
+    """Clusters of the pool, by k-means from merged samples.
 
     Guarantees:
       - a function of the pool and the seed alone;
