@@ -113,7 +113,9 @@ def test_public_only_takes_the_test_set_where_the_pool_has_no_labels(tmp_path: P
     made = compare_job(read_job(path), public_only=True)
     assert {row.method: row.refusal for row in made.rows} == dict.fromkeys(("recordwise", "objective-perturbation"), "")
     first, _, ours, theirs = made.as_text().splitlines()
-    assert len({line.index(word) for line, word in ((first, "neighbours"), (ours, "replace"), (theirs, "replace"))}) == 1
+    assert (
+        len({line.index(word) for line, word in ((first, "neighbours"), (ours, "replace"), (theirs, "replace"))}) == 1
+    )
     text = path.read_text()
     path.write_text(text[: text.index("[test]")] + text[text.index("[privacy]") :])
     said: list[str] = []

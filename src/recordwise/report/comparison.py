@@ -106,7 +106,9 @@ class Comparison:
         for row in self.ranked():
             found = f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %" if row.accuracy is not None else "refused"
             said = row.refusal or f"{row.rounds}; {row.public}; {row.protects}"
-            lines.append(f"{row.method:<{wide}}{row.epsilon:>9g}{row.delta:>9g}  {row.neighbours:<12}{found:>15}  {said}")
+            lines.append(
+                f"{row.method:<{wide}}{row.epsilon:>9g}{row.delta:>9g}  {row.neighbours:<12}{found:>15}  {said}"
+            )
         return "\n".join(lines)
 
     def ranked(self) -> list[Measured]:
