@@ -229,7 +229,7 @@ def _asked_for(protocol: Protocol[Any], held: Release, number: int) -> Release:
     ]
     if terms[0] != terms[1]:
         raise ChangedInput(
-            f"the release of round {number} that was kept is another than this run asks for: it was changed, or belongs "
-            "to another run; start a new run in another folder"
+            f"the release of round {number} that was kept is another than this run asks for: it was changed, or "
+            "belongs to another run; start a new run in another folder"
         )
     return held
