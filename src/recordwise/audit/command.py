@@ -78,7 +78,10 @@ def audit_job(path: str | Path, *, trials: int, confidence: float, progress: Pro
             schema, pool = job.read_pool()
         with part(0.5, 1.0):
             samples, labels = job.read_records(schema)
-    free = {"records": replace(job.records, schema=schema), "account": Account(round_epsilon=job.account.round_epsilon)}
+    free = {
+        "records": replace(job.records, schema=schema),
+        "account": Account(round_epsilon=job.account.round_epsilon, go_on=True),
+    }
     distiller = PrivateDistiller(**(job.settings() | free))
     with step(progress, "replay the pipeline"):
         pipeline = replay(distiller, samples, labels, X_public=pool)

@@ -72,15 +72,21 @@ def coordinator_run(
     folder: Folder,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 9600,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Run it even where the budget is expected to go on noise.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Carry coordinator.toml out. Killed at any point, run it again: it goes on, and nothing is paid for twice."""
+    """Carry coordinator.toml out; it stops before silos are asked where its budget would go on noise.
+
+    Killed at any point, run it again: it goes on, and nothing is paid for twice.
+    """
     from recordwise.federation.hub import door, run_coordinator
 
     _log(quiet)
     with door(folder, host=host, port=port) as exchange:
-        summary = run_coordinator(folder, exchange, progress_of(quiet))
+        summary = run_coordinator(folder, exchange, progress_of(quiet), go_on=anyway)
     show(summary, as_json)
 
 
