@@ -15,6 +15,7 @@ from recordwise.randomness import seeded
 from recordwise.students.counts import TableStudent
 from recordwise.students.parts import Network
 from recordwise.students.shallow import Linear, Mlp
+from recordwise.students.within import Regions
 
 runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -31,11 +32,17 @@ def taught(kind: str, vectors: Any, num_classes: int) -> Any:
         return Mlp(hidden=(5,), epochs=5).fit(vectors + labels[:, None], labels)
     network = Network(RNG.normal(size=(dim + 1, 4)), RNG.normal(size=(4, num_classes))) if kind == "network" else None
     coefficients, shift = RNG.normal(size=(dim + 1, num_classes)), RNG.normal(size=num_classes)
-    return TableStudent(coefficients, Scaler().fit(vectors), shift, network)
+    regions = (_region(dim, num_classes), _region(dim, num_classes)) if kind == "regions" else ()
+    return TableStudent(coefficients, Scaler().fit(vectors), shift, network, regions)
+
+
+def _region(dim: int, num_classes: int) -> Regions:
+    shares = RNG.dirichlet(np.ones(num_classes), size=5)
+    return Regions(RNG.normal(size=(dim + 1, 5)), RNG.normal(size=(5, num_classes)), shares, 0.2)
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
-@pytest.mark.parametrize("kind", ["linear", "mlp", "table", "network"])
+@pytest.mark.parametrize("kind", ["linear", "mlp", "table", "network", "regions"])
 @pytest.mark.parametrize("spec", ["scaler", "pca", "scaler+pca"])
 def test_both_forms_answer_alike(spec: str, kind: str, num_classes: int) -> None:
     encoder = encoder_from(spec, POOL, seed=0).fit(POOL)

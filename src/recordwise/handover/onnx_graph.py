@@ -120,17 +120,7 @@ def _scale(graph: Graph, scaler: Scaler) -> None:
 
 def _student(graph: Graph, student: Any) -> None:
     if type(student) is TableStudent:
-        _scale(graph, student.scaler)
-        vectors = graph.last
-        graph.affine(student.coefficients[:-1], student.coefficients[-1] + student.shift)
-        if student.network is not None:
-            linear, net = graph.last, student.network
-            graph.last = vectors
-            graph.affine(net.first[:-1], net.first[-1])
-            graph.add("Tanh")
-            graph.add("MatMul", graph.constant(net.second.astype(np.float32)))
-            graph.add("Add", linear)
-        graph.add("Softmax", output=PROBABILITIES, axis=1)
+        _table_student(graph, student)
         return
     _scale(graph, student.scaler_)
     if type(student) is Linear:
@@ -148,3 +138,33 @@ def _student(graph: Graph, student: Any) -> None:
     one = graph.constant(np.ones((), dtype=np.float32))
     wrong = graph.add("Sub", right, first=one)
     graph.add("Concat", right, output=PROBABILITIES, first=wrong, axis=1)
+
+
+def _table_student(graph: Graph, student: TableStudent) -> None:
+    _scale(graph, student.scaler)
+    vectors = graph.last
+    graph.affine(student.coefficients[:-1], student.coefficients[-1])
+    if student.network is not None:
+        linear, net = graph.last, student.network
+        graph.last = vectors
+        graph.affine(net.first[:-1], net.first[-1])
+        graph.add("Tanh")
+        graph.add("MatMul", graph.constant(net.second.astype(np.float32)))
+        graph.add("Add", linear)
+    logits, shares = graph.last, None
+    for one in student.regions:
+        graph.last = vectors
+        graph.affine(one.nearness[:-1], one.nearness[-1])
+        region = graph.add("ArgMax", axis=1, keepdims=0)
+        there = graph.add("Gather", region, first=graph.constant(one.offsets.astype(np.float32)), axis=0)
+        logits = graph.add("Add", there, first=logits)
+        part = graph.add("Gather", region, first=graph.constant((one.weight * one.shares).astype(np.float32)), axis=0)
+        shares = part if shares is None else graph.add("Add", part, first=shares)
+    own = 1 - sum(one.weight for one in student.regions)
+    graph.add("Softmax", first=logits, axis=1)
+    mixed = graph.add("Mul", graph.constant(np.array(own, dtype=np.float32)))
+    if shares is not None:
+        mixed = graph.add("Add", shares)
+    odds = graph.add("Mul", graph.constant(np.exp(student.shift - student.shift.max()).astype(np.float32)), first=mixed)
+    total = graph.add("ReduceSum", graph.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    graph.add("Div", total, output=PROBABILITIES, first=odds)
