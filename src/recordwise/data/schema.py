@@ -127,7 +127,10 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", str(self.kind))
         object.__setattr__(self, "columns", tuple(_as_column(one) for one in self.columns))
-        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        try:
+            object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"a schema's shape must be whole numbers, got {shown(self.shape)}") from error
         if self.kind not in list(Kind):
             raise InvalidInput(f"a schema's kind must be one of {', '.join(Kind)}, got {shown(self.kind)}")
         if self.kind == Kind.VECTORS and not self.shape:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from recordwise.arrays import Doubles, Floats, Ints, Singles, softmax
-from recordwise.students.parts import logits_of
 from recordwise.students.table import CountTable, factors_to
 
 UNKNOWN = 0.5  # the mean of what a slope may be, before anything is seen
@@ -95,11 +94,11 @@ class Regions:
 
     def at(self, vectors: Singles) -> Ints:
         """(n,) the region that each vector lies in."""
-        found = [
-            logits_of(vectors[start : start + CHUNK], self.nearness).argmax(axis=1)
-            for start in range(0, len(vectors), CHUNK)
-        ]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        found = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(vectors), CHUNK):
+            some = vectors[start : start + CHUNK].astype(np.float64)
+            found.append((some @ self.nearness[:-1] + self.nearness[-1]).argmax(axis=1))
+        return np.concatenate(found)
 
 
 def regions_of(
