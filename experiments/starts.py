@@ -1,6 +1,6 @@
 """Where k-means starts decides what it finds: samples that were merged, beside starting points that are drawn.
 
-    python -m experiments.starts --vectors cache     (a minute; the vectors are those of experiments.text)
+    python -m experiments.starts --vectors cache     (two minutes; the vectors are those of experiments.text)
 
 *merged* is ours; *drawn* is scikit-learn's k-means++, the best of one or of ten starts. *inertia* is the mean squared
 distance from the own centre, which needs no label, over that of one drawn start. *best label accuracy*: how many of the
@@ -65,7 +65,7 @@ def main() -> None:
                     "data": data,
                     "s": s,
                     "starts": way,
-                    "inertia": [round(inertia(pool, owner) / one, 4) for owner in owners],
+                    "inertia": round(float(np.mean([inertia(pool, owner) for owner in owners])) / one, 3),
                     "best_label_accuracy": [round(purity(owner, labels), 4) for owner in owners],
                     "versions": versions("numpy", "scipy", "scikit-learn"),
                     "hardware": hardware(),
