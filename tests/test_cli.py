@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from commands import Command
 from recordwise import __version__, cli, load
 from recordwise.cli.holder import nobody_told
 from recordwise.cli.main import app
@@ -156,14 +157,14 @@ def test_a_job_the_budget_cannot_pay_is_refused_in_one_line(
 
 def test_a_killed_job_goes_on_and_pays_once(job: Path) -> None:
     """kill -9 as soon as it has begun, and as soon as it has released; then one charge and one release are there."""
-    command = [sys.executable, "-c", "from recordwise.cli import main; main()", "run", "--anyway", str(job)]
+    log = job.with_name("log")
     for sign in ("run.json", "released-1"):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = Command("run", "--anyway", str(job), log=log)
         while process.poll() is None and not (job.parent / "runs" / "job" / sign).exists():
             time.sleep(0.01)
         process.kill()
-        process.wait()
-    subprocess.run(command, check=True, capture_output=True)
+        process.wait(600)
+    assert Command("run", "--anyway", str(job), log=log).wait(600) == 0, log.read_text()
     ledger = Ledger.open(job.parent / "ledger.sqlite")
     assert ledger.spent("digits") == 2 and len(ledger.history("digits")) == 1
     assert (job.parent / "runs" / "job" / "report.html").exists()
@@ -479,26 +480,32 @@ def test_whatever_a_message_holds_it_is_one_printable_line(
     assert told.count("\n") == 1 and told.strip().isprintable()
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["init", "run", "plan", "check", "compare", "explore", "demo", "predict", "export", "coordinator run"],
-)
-def test_progress_can_be_left_out(command: str) -> None:
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
-    assert "--quiet" in shown.output and "--json" in shown.output
+def without(option: str, command: Any, name: str = "") -> list[str]:
+    """The commands that do not have an option."""
+    if hasattr(command, "commands"):
+        parts = command.commands.items()
+        return [one for part, inner in parts for one in without(option, inner, f"{name} {part}".strip())]
+    return [] if any(option in one.opts for one in command.params) else [name]
+
+
+def test_progress_can_be_left_out_everywhere() -> None:
+    assert not without("--quiet", get_command(app))
     assert type(progress_of(True)) is Silent and type(progress_of(False)) is Bars
+
+
+@pytest.mark.parametrize(
+    "command", ["audit --epsilon 1 --trials 200", "amplify --senders 3000 --epsilon0 1 --delta 1e-6"]
+)
+def test_progress_is_beside_the_answer_and_not_in_it(command: str) -> None:
+    shown, quiet = (CliRunner().invoke(app, [*command.split(), "--json", *more]) for more in ([], ["--quiet"]))
+    assert shown.exit_code == quiet.exit_code == 0
+    assert " ...\n" in shown.stderr and not quiet.stderr
+    assert json.loads(shown.stdout).keys() == json.loads(quiet.stdout).keys()
 
 
 def test_every_command_that_ends_can_answer_machines() -> None:
     """Parties that run until they are stopped write a log instead."""
-    until_stopped = {"silo run", "shuffler run"}
-
-    def without(name: str, command: Any) -> list[str]:
-        if hasattr(command, "commands"):
-            return [one for part, inner in command.commands.items() for one in without(f"{name} {part}".strip(), inner)]
-        return [] if any("--json" in one.opts for one in command.params) else [name]
-
-    assert set(without("", get_command(app))) == until_stopped
+    assert set(without("--json", get_command(app))) == {"silo run", "shuffler run"}
 
 
 def test_parties_answer_machines(tmp_path: Path) -> None:

@@ -105,8 +105,35 @@ def test_public_only_opens_nothing_private_and_costs_nothing(tmp_path: Path) -> 
     found = json.loads(done.stdout)
     assert found["public_only"] and all(row["accuracy"] > 0.7 for row in found["rows"])
     assert not (tmp_path / "runs" / "job" / "compare").exists()
-    with pytest.raises(InvalidInput, match=r"public\.labels"):
-        compare_job(read_job(job_file(tmp_path)), public_only=True)
+
+
+def test_public_only_takes_the_test_set_where_the_pool_has_no_labels(tmp_path: Path) -> None:
+    path = job_file(tmp_path, compare='[compare]\nmethods = ["recordwise", "objective-perturbation"]')
+    (tmp_path / "records.npz").unlink()
+    made = compare_job(read_job(path), public_only=True)
+    assert {row.method: row.refusal for row in made.rows} == dict.fromkeys(("recordwise", "objective-perturbation"), "")
+    first, _, ours, theirs = made.as_text().splitlines()
+    assert (
+        len({line.index(word) for line, word in ((first, "neighbours"), (ours, "replace"), (theirs, "replace"))}) == 1
+    )
+    text = path.read_text()
+    path.write_text(text[: text.index("[test]")] + text[text.index("[privacy]") :])
+    said: list[str] = []
+    with pytest.raises(InvalidInput, match=r"public\.labels must name where they are, or \[test\] hold some"):
+        compare_job(read_job(path), public_only=True, tell=said.append)
+    assert not said
+
+
+def test_public_only_deals_out_the_samples_that_have_a_label(tmp_path: Path) -> None:
+    path = job_file(tmp_path, compare='[compare]\nmethods = ["recordwise"]', public_labels='labels = "y"')
+    held = dict(np.load(tmp_path / "pool.npz"))
+    known = np.where(np.arange(300) < 200, held["y"].astype(str), "")
+    np.savez(tmp_path / "pool.npz", X=held["X"], y=known)
+    (row,) = compare_job(read_job(path), public_only=True).rows
+    assert row.accuracy is not None and row.accuracy > 0.8  # were gaps scored too, it could not be above 0.67
+    np.savez(tmp_path / "pool.npz", X=held["X"], y=np.where(np.arange(300) < 1, known, ""))
+    with pytest.raises(InvalidInput, match="more samples with a label to deal out, got 1"):
+        compare_job(read_job(path), public_only=True)
 
 
 def test_several_epsilons_make_curves_and_add_up(tmp_path: Path) -> None:

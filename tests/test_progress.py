@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,9 @@ from recordwise import PrivateDistiller
 from recordwise.data import read
 from recordwise.explorer.exploration import Exploration
 from recordwise.fits import uncounted
-from recordwise.progress import Bars, Lines, Silent, Tell, counted, done, part, step
+from recordwise.progress import WATCHER, Bars, Lines, Silent, Tell, counted, done, every_second, part, step
+from recordwise.students.per_class import PerClass
+from recordwise.students.shallow import Linear, Mlp
 
 
 class Seen:
@@ -118,6 +121,46 @@ def test_lines_come_now_and_then_with_the_time_left() -> None:
         "vote: 30 %, about 26 s left",
         "vote: 30 %, about 3 h left",
     ]
+
+
+def test_where_nobody_says_how_far_it_is_lines_say_how_long_it_took() -> None:
+    said: list[str] = []
+    now, looks = [0.0], []
+
+    @contextmanager
+    def by_hand(look: Callable[[], None]) -> Iterator[None]:
+        looks.append(look)
+        yield
+
+    with step(Lines(said.append, clock=lambda: now[0], tick=by_hand), "teach"):
+        for seconds in (0.5, 3, 9, 200):
+            now[0] = float(seconds)
+            looks[0]()
+        done(1, 2)
+        now[0] = 400.0
+        looks[0]()
+    assert said == ["teach ...", "teach: 3 s so far", "teach: 3 min so far", "teach: 50 %, about 7 min left"]
+
+
+def test_a_watcher_ends_with_the_step() -> None:
+    looked = threading.Event()
+    with every_second(looked.set, seconds=0.01):
+        assert looked.wait(600)
+        (watcher,) = (one for one in threading.enumerate() if one.name == WATCHER)
+    assert not watcher.is_alive()
+
+
+@pytest.mark.parametrize("student", ["mlp", "several"])
+def test_students_that_can_say_how_far_they_are_do(student: str) -> None:
+    rng, seen = np.random.default_rng(0), Seen()
+    rows, labels = rng.normal(size=(60, 3)), np.arange(60) % 2
+    with step(seen, "teach"):
+        if student == "mlp":
+            model = Mlp(hidden=(2,), epochs=4).fit(rows, labels)
+            assert "_update_no_improvement_count" not in vars(model.model_)
+        else:
+            PerClass(Linear()).fit(rows, np.column_stack([labels, 1 - labels, labels, labels]))
+    assert seen.steps["teach"] == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_a_step_that_says_nothing_is_a_line_and_a_bar() -> None:

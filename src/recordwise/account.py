@@ -46,6 +46,7 @@ class Account(Settings):
       round_epsilon: Individual accounting: a full round of votes costs a record this much, and it votes as long as it
         can pay from its own allowance of the run's epsilon. Records that abstain (`queries.max_distance`) pay nothing,
         so rounds · round_epsilon may exceed epsilon. None charges every record for every round, voting or not.
+      go_on: Pay even where a plan expects the budget to go on noise; otherwise such a run stops before it pays.
     """
 
     of: ClassVar[str] = "account"
@@ -56,6 +57,7 @@ class Account(Settings):
     budget_delta: float = 0.0
     run_dir: str | Path | None = None
     round_epsilon: float | None = None
+    go_on: bool = False
 
     def __post_init__(self) -> None:
         for name, place in (("ledger", self.ledger), ("run_dir", self.run_dir)):
@@ -66,6 +68,8 @@ class Account(Settings):
             if value is not None:
                 positive(**{f"account.{name}": exact(value, f"account.{name}")})
         exact(self.budget_delta, "account.budget_delta")
+        if not isinstance(self.go_on, bool):
+            raise InvalidInput(f"account.go_on must be true or false, got {shown(self.go_on)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +216,24 @@ class OpenAccount:
             return released
 
         if self.ledger is None:
-            return unpack(self.folder.keep(f"release-{number}", bound))
+            return _asked_for(protocol, unpack(self.folder.keep(f"release-{number}", bound)), number)
         promise = self.guarantee(protocol.guarantee)  # the ledger refuses what is not private
         held = self.ledger.release(
             self.budget, self._key(number), self._event(protocol), promise, bound, self.folder.name
         )
-        return unpack(held)
+        return _asked_for(protocol, unpack(held), number)
+
+
+def _asked_for(protocol: Protocol[Any], held: Release, number: int) -> Release:
+    """A release that was kept, if it is such as this protocol makes: of its kind, about its ballot, on its terms."""
+    blank = protocol.blank()
+    terms = [
+        (type(one), one.ballot, one.guarantee.trust, one.guarantee.unit, one.guarantee.neighbours)
+        for one in (held, blank)
+    ]
+    if terms[0] != terms[1]:
+        raise ChangedInput(
+            f"the release of round {number} that was kept is another than this run asks for: it was changed, or "
+            "belongs to another run; start a new run in another folder"
+        )
+    return held

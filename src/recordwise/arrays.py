@@ -50,8 +50,9 @@ def softmax(logits: NDArray[Precision]) -> NDArray[Precision]:
     Guarantees:
       - a row's result is a function of that row alone, to the last bit: noisy SGD relies on it.
     """
-    weights = np.array(np.moveaxis(logits, -1, 0), order="C")
-    weights -= weights.max(axis=0)
+    axes = range(logits.ndim)  # transpose is what moveaxis calls, without the ten lines around it
+    weights = np.array(logits.transpose(axes[-1], *axes[:-1]), order="C")
+    weights -= np.maximum.reduce(weights)
     np.exp(weights, out=weights)
     weights /= reduce(np.add, weights)  # np.sum adds in another order where there is one row only
-    return np.ascontiguousarray(np.moveaxis(weights, 0, -1))
+    return np.ascontiguousarray(weights.transpose(*axes[1:], 0))

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from recordwise import stored
 from recordwise.durable import LEFTOVER, make_folder, sweep, sync_folder, write_once, write_whole
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra, shown
-from recordwise.formats import content_of, json_from
+from recordwise.formats import content_of, json_file, json_from
 from recordwise.hashing import digest_of, fingerprint
 from recordwise.locks import LOCK, hold
 
@@ -196,6 +196,17 @@ class NoFolder:
 
     def private_path(self, name: str) -> Path | None:
         return None
+
+
+def begun_with(folder: Path) -> int | str | None:
+    """The number of queries of a run in this folder that has released something; None where none has."""
+    if not folder.is_dir() or not any(RELEASED.fullmatch(path.name) for path in folder.iterdir()):
+        return None
+    try:
+        found = json_file(folder / MANIFEST)["facts"]["num_queries"]
+    except (InvalidInput, OSError, LookupError, TypeError):
+        return None  # whoever opens the folder will say what is wrong with it
+    return found if isinstance(found, int | str) else None
 
 
 def _not_ours(folder: Path, known: tuple[str, ...]) -> list[str]:

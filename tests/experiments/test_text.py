@@ -72,9 +72,19 @@ def test_vectors_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_row_replaces_the_one_it_measures_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "RESULTS", folder / "text.json")
     monkeypatch.setattr("experiments.unseen.DRAWS", 1)
-    monkeypatch.setattr("sys.argv", ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1"])
-    for _ in range(2):
-        text.main()
+    asked = ["text", "--data", "clinc10", "--encoder", "words", "--epsilon", "1", "--draws", "1"]
+    monkeypatch.setattr("sys.argv", asked)
+    text.main()
+    monkeypatch.setattr("experiments.unseen.NoisySGD1", None)  # is not asked again
+    monkeypatch.setattr("sys.argv", [*asked, "--only", "ours"])
+    text.main()
     [row] = json.loads((folder / "text.json").read_text())
     assert (row["data"], row["encoder"], row["epsilon"]) == ("clinc10", "text", 1.0)
     assert row["test_accuracy"][0] > 0.8 and row["command"] == "python -m experiments.text"
+    assert row["s_by"] == "rule" and 0.9 < row["purity"] <= 1 and row["noiseless_accuracy"] > 0.8
+
+
+def test_the_planner_chooses_how_many_to_ask_from_some_labels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "LABELLED", 40)
+    bed = text.bed_of("clinc10", "words")
+    assert text.planned(bed, 1.0) in (2, 3, 4, 6, 8)

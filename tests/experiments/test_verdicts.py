@@ -15,7 +15,7 @@ def test_every_row_was_measured_and_levels_follow_the_errors_avoided() -> None:
     }
     assert all(row["verdict"] == "nothing" for row in rows if row["data"] == "random")
     assert min(avoided["clear"]) > 0.5 and max(avoided["weak"]) < 0.5
-    assert max(avoided["nothing"]) < min(avoided["clear"])
+    assert 0.1 < max(avoided["nothing"]) < min(avoided["clear"])  # not shown to say something is not: says nothing
 
 
 def test_a_row_of_labels_drawn_at_random_says_nothing() -> None:

@@ -20,13 +20,14 @@ from recordwise.cli.stopping import Stopped
 from recordwise.errors import InvalidInput
 from recordwise.explorer import Exploration, explore, render
 from recordwise.explorer.exploration import ledger_shown
+from recordwise.explorer.grid import Offer
 from recordwise.explorer.map import laid_out
 from recordwise.explorer.page import HANDED_ON
 from recordwise.explorer.server import PageServer
 from recordwise.job import read_job
 from recordwise.planner import plan
 from recordwise.preflight import outlook_of
-from recordwise.privacy.guarantee import Trust
+from recordwise.privacy.guarantee import Guarantee, Trust, exact
 from recordwise.privacy.ledger import Ledger
 from recordwise.sections import Source
 
@@ -49,6 +50,18 @@ def test_a_cell_is_what_the_plan_says(found: Exploration) -> None:
     assert cell["student"] == [expected.mean, expected.low, expected.high]
     assert cell["noise"] == round(made.noise_std, 2) and cell["mechanism"] == made.mechanism == "laplace"
     assert "central trust" in cell["promise"]
+    assert "at most 2.719 to 1: 73.2 % sure instead of 50 %" in cell["odds"]  # the report's own sentence
+
+
+def test_what_epsilon_means_counts_delta(found: Exploration) -> None:
+    terms = found.grid.offers[found.grid.start[0]].terms
+    assert terms is not None
+    loose = replace(terms, delta=exact(0.1), mechanism="gaussian")
+    grid = replace(found.grid, offers=(Offer.of(Trust.CENTRAL, loose),), start=(0, 0, 0), cells={})
+    cell = grid.cell((0, len(grid.queries) - 1, 0))
+    assert grid.epsilons[0] == 0.05
+    promise = Guarantee(epsilon=exact(0.05), delta=exact(0.1))
+    assert cell["odds"] == promise.as_odds() and "right in at most 56.2 % of all cases" in cell["odds"]
 
 
 def test_the_job_s_own_settings_are_among_the_stops_and_come_first(found: Exploration) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import Command
 from federation.wire import CLASSES, NAMES, Wire, running
 from recordwise import stored
 from recordwise.encoders import encode
@@ -121,7 +120,6 @@ def test_a_silo_killed_in_the_middle_comes_back_and_is_counted(wire: Wire) -> No
     assert_rounds_are_pooled(wire, folder, 1, wire.log("back"))
 
 
-@pytest.mark.slow  # it waits: for a silo that does not answer, and for one that does not come
 class Watched:
     """A coordinator's door, and a clock whose patience is over once some silos have answered: not a moment before."""
 
@@ -165,20 +163,13 @@ def test_a_silo_that_stalls_is_left_out_and_too_few_release_nothing(
     assert_rounds_are_pooled(wire, few, 1, wire.run(few))
 
 
-def test_a_second_process_in_a_partys_folder_is_refused_in_one_line(wire: Wire) -> None:
+def test_a_second_process_in_a_partys_folder_is_refused_in_one_line(wire: Wire, tmp_path: Path) -> None:
     wire.until("north", "connected")
     known = str(wire.root / "hub" / CERTIFICATE)
     command = ["silo", "run", str(wire.root / "north"), "--address", f"127.0.0.1:{wire.port}", "--certificate", known]
-    done = subprocess.run(
-        [sys.executable, "-c", "from recordwise.cli import main; main()", *command],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "one process at a time may use" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert Command(*command, log=tmp_path / "log").wait(240) == 2
+    said = (tmp_path / "log").read_text()
+    assert "one process at a time may use" in said and "Traceback" not in said
 
 
 def test_a_node_that_is_handed_another_certificate_says_so_and_answers_nobody(wire: Wire) -> None:

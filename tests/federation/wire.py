@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from commands import Command
 from federation.world import CLASSES, blobs
 from recordwise.federation.hub import CERTIFICATE, register
 from recordwise.federation.nodes import NODE_CERTIFICATE, new_party, shuffler_key
@@ -29,7 +27,7 @@ class Wire:
 
     def __init__(self, root: Path, *names: str) -> None:
         self.root, self.names = root, names
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Command] = {}
         # Held for as long as this lives: between two coordinators nobody else gets the port, nor does a node that dials
         # it while nobody listens, and would then talk to itself. Who listens may share it with who only holds it.
         self.held = socket.socket()
@@ -88,7 +86,7 @@ class Wire:
             name, [group, "run", str(folder), "--address", f"127.0.0.1:{self.port}", "--certificate", str(known)]
         )
 
-    def begin(self, folder: Path) -> subprocess.Popen[bytes]:
+    def begin(self, folder: Path) -> Command:
         return self._start(folder.name, ["coordinator", "run", str(folder), "--port", str(self.port)])
 
     def run(self, folder: Path, timeout: float = 280) -> str:
@@ -120,18 +118,13 @@ class Wire:
             self._end(process)
         self.held.close()
 
-    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, command: list[str]) -> Command:
         if name in self.processes:
             self._end(self.processes[name])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        program = "from recordwise.cli import main; main()"
-        with (self.root / name / "log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-c", program, *command], env=environment, stdout=log, stderr=log
-            )
+        self.processes[name] = Command(*command, log=self.root / name / "log")
         return self.processes[name]
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, process: Command) -> None:
         if process.poll() is None:
             process.kill()
             process.send_signal(signal.SIGCONT)

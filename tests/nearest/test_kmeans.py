@@ -22,10 +22,27 @@ def inertia(vectors: np.ndarray, centres: np.ndarray, owner: np.ndarray) -> floa
     return float(((vectors - centres[owner]) ** 2).sum())
 
 
-def test_inertia_is_as_low_as_scikit_learns() -> None:
-    ours = np.mean([inertia(DIGITS, *kmeans(DIGITS, 50, metric=Metric.EUCLIDEAN, seed=seed)) for seed in range(5)])
-    theirs = np.mean([KMeans(50, n_init=1, random_state=seed).fit(DIGITS).inertia_ for seed in range(5)])
-    assert ours < 1.02 * theirs  # measured 0.3 % above: their starts are the best of several
+def test_inertia_is_lower_than_scikit_learns() -> None:
+    ours = [inertia(DIGITS, *kmeans(DIGITS, 50, metric=Metric.EUCLIDEAN, seed=seed)) for seed in range(3)]
+    theirs = [KMeans(50, n_init=1, random_state=seed).fit(DIGITS).inertia_ for seed in range(3)]
+    assert np.mean(ours) < 0.99 * np.mean(theirs)  # measured 2 % below
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_groups_that_lie_apart_are_one_cluster_each(metric: Metric) -> None:
+    groups = RNG.normal(size=(60, 20))
+    sizes = RNG.integers(5, 60, len(groups))
+    group = np.repeat(np.arange(len(groups)), sizes)
+    vectors = (groups[group] + 0.02 * RNG.normal(size=(len(group), 20))).astype(np.float32)
+    for seed in range(3):
+        _, owner = kmeans(vectors, len(groups), metric=metric, seed=seed)
+        assert len(np.unique(np.stack([owner, group]), axis=1).T) == len(groups)
+
+
+def test_many_clusters_of_few_samples_start_from_drawn_ones() -> None:
+    vectors = RNG.normal(size=(50, 3)).astype(np.float32)
+    _, owner = kmeans(vectors, 30, metric=Metric.EUCLIDEAN, seed=0)
+    assert set(owner) == set(range(30))
 
 
 def test_cosine_clusters_are_those_of_unit_vectors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,3 +154,10 @@ def test_labelled_samples_that_do_not_lie_apart_are_found() -> None:
     found = found_by(WORLD.pool, expecting((0.27, 0.25, 0.3), attainable=0.28), labels=labels)
     assert "hardly lie apart" in found.as_text()
     assert "hardly lie apart" not in found_by(WORLD.pool, GOOD, labels=WORLD.pool_labels).as_text()
+
+
+def test_votes_that_drown_in_noise_stop_a_run_that_is_right_by_chance() -> None:
+    lucky = expecting((0.85, 0.8, 0.9))
+    drowned = replace(lucky.recommended, noise_std=100.0)  # 10 votes at each of 8 queries
+    made = replace(lucky, recommended=drowned, considered=(drowned,))
+    assert [one.about for one in found_by(WORLD.pool, made).stops] == ["budget"]

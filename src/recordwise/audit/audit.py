@@ -8,6 +8,7 @@ from recordwise.audit.bound import lower_bound
 from recordwise.audit.result import AuditResult, Finding
 from recordwise.errors import InvalidInput, ProtocolFault, probability, whole
 from recordwise.privacy.noise import Noise
+from recordwise.progress import counted
 from recordwise.protocols.pairs import Pair, worst_pairs
 from recordwise.protocols.protocol import Protocol
 
@@ -48,7 +49,7 @@ def audit(
     pairs = worst_pairs(few.ballot, claim.neighbours, same_queries=few.one_query_per_class)
     drawn = _affordable(few, trials, parties)
     findings: list[Finding] = []
-    for pair in pairs:
+    for pair in counted(pairs, len(pairs)):
         found = few.exact_epsilon(pair, parties)
         if found is not None:
             findings.append(Finding(pair=pair.name, method="exact", epsilon=found[0], failure=0.0, detail=found[1]))

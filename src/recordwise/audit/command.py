@@ -10,6 +10,7 @@ from recordwise.audit.audit import audit
 from recordwise.audit.replay import ReplayResult, replay
 from recordwise.audit.result import AuditResult
 from recordwise.privacy.noise import SystemNoise
+from recordwise.progress import Progress, part, step
 from recordwise.protocols.terms import Terms
 from recordwise.votes.ballot import Ballot, Votes
 
@@ -46,13 +47,22 @@ class Audits:
         return "\n\n".join(result.as_text() for result in self._results)
 
 
-def audit_terms(terms: Terms, ballot: Ballot, *, num_records: int, trials: int, confidence: float) -> Audits:
+def audit_terms(
+    terms: Terms,
+    ballot: Ballot,
+    *,
+    num_records: int,
+    trials: int,
+    confidence: float,
+    progress: Progress | None = None,
+) -> Audits:
     """One round's protocol under these terms; equal rounds have equal protocols."""
-    protocol = terms.protocols(ballot, num_records)[0]
-    return Audits(audits=(audit(protocol, SystemNoise(), trials=trials, confidence=confidence),))
+    with step(progress, "audit the protocol"):
+        protocol = terms.protocols(ballot, num_records)[0]
+        return Audits(audits=(audit(protocol, SystemNoise(), trials=trials, confidence=confidence),))
 
 
-def audit_job(path: str | Path, *, trials: int, confidence: float) -> Audits:
+def audit_job(path: str | Path, *, trials: int, confidence: float, progress: Progress | None = None) -> Audits:
     """A job's pipeline on its own files, and the protocols it would use. Nothing is charged and nothing is kept."""
     from recordwise.account import Account
     from recordwise.audit.files import replay_files
@@ -63,12 +73,19 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Audits:
     from recordwise.sections import Source
 
     job = read_job(path)
-    schema, pool = job.read_pool()
-    samples, labels = job.read_records(schema)
-    free = {"records": replace(job.records, schema=schema), "account": Account(round_epsilon=job.account.round_epsilon)}
+    with step(progress, "read"):
+        with part(0.0, 0.5):
+            schema, pool = job.read_pool()
+        with part(0.5, 1.0):
+            samples, labels = job.read_records(schema)
+    free = {
+        "records": replace(job.records, schema=schema),
+        "account": Account(round_epsilon=job.account.round_epsilon, go_on=True),
+    }
     distiller = PrivateDistiller(**(job.settings() | free))
-    pipeline = replay(distiller, samples, labels, X_public=pool)
-    with uncounted():  # nothing of it is released
+    with step(progress, "replay the pipeline"):
+        pipeline = replay(distiller, samples, labels, X_public=pool)
+    with step(progress, "fit once more"), uncounted():  # nothing of it is released
         fitted = distiller.fit(samples, labels, X_public=pool)
 
     def votes_of(source: Source) -> list[Votes]:
@@ -90,7 +107,12 @@ def audit_job(path: str | Path, *, trials: int, confidence: float) -> Audits:
             for one in fitted.rounds_
         ]
 
-    files = replay_files(job.private, votes_of, pipeline.neighbours, pipeline.protocols)
-    different = list(dict.fromkeys(pipeline.protocols))
-    audits = tuple(audit(one, SystemNoise(), trials=trials, confidence=confidence) for one in different)
-    return Audits(audits=audits, pipeline=pipeline, files=files)
+    with step(progress, "replay the files"):
+        files = replay_files(job.private, votes_of, pipeline.neighbours, pipeline.protocols)
+    audits = []
+    with step(progress, "audit the protocols"):
+        different = list(dict.fromkeys(pipeline.protocols))
+        for number, one in enumerate(different):
+            with part(number, number + 1, len(different)):
+                audits.append(audit(one, SystemNoise(), trials=trials, confidence=confidence))
+    return Audits(audits=tuple(audits), pipeline=pipeline, files=files)

@@ -42,6 +42,7 @@ from recordwise.formats.files import PACKED
 from recordwise.formats.layouts import ENCODINGS
 from recordwise.formats.tables import STATE
 from recordwise.privacy.guarantee import Neighbours
+from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol as Release
 from recordwise.randomness import seeded
 from recordwise.sections import Source
@@ -92,12 +93,14 @@ def replay_files(
     before = votes_of(source)
     ballot = before[0].ballot
     changes = []
-    for name, kind, items, origin in _neighbours(form, seed):
+    total = sum(1 for _ in _neighbours(form, seed))  # each is a copy of all records: they are made one at a time
+    for number, (name, kind, items, origin) in enumerate(_neighbours(form, seed)):
         allowed = 0 if kind is None else ballot.cells_changed(kind)
         with tempfile.TemporaryDirectory() as folder:
             copy, place = form.write(items, Path(folder))
             try:
-                after = votes_of(copy)
+                with part(number, number + 1, total):
+                    after = votes_of(copy)
             except InvalidInput:
                 changes.append(Change(name=name, moved=None, allowed=allowed))
                 continue
@@ -383,8 +386,8 @@ class TextFile:
 
     def write(self, items: Items, folder: Path) -> tuple[Source, list[int]]:
         path, labels = folder / self.source.path.name, folder / str(self.source.labels)
-        for part, file in enumerate((path, labels)):
-            _write_text(file, "".join(f"{item[part]}\n" for item in items), self.source.layout)
+        for place, file in enumerate((path, labels)):
+            _write_text(file, "".join(f"{item[place]}\n" for item in items), self.source.layout)
         return self.source.model_copy(update={"path": path}), list(range(len(items)))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,14 @@ from recordwise.hashing import digest, fingerprint
 from recordwise.pipeline import Question
 from recordwise.privacy.guarantee import Neighbours, members
 from recordwise.privacy.noise import SystemNoise
+from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
 from recordwise.randomness import seeded
 from recordwise.records import as_labels
 
 NO_CLASS = "a class nobody declared"
+FIRST = 0.1  # of the work, about: the run that the others are compared with
 FAR = 1e4  # how many times as far out as any sample an outlier lies
 
 
@@ -111,7 +114,8 @@ def replay(distiller: PrivateDistiller, X: Samples, y: ArrayLike, *, X_public: S
     if distiller.classes is None:
         classes = distiller.settings.public_classes(labels)
         distiller = clone(distiller, safe=False).set_params(classes=classes)
-    first = _run(distiller, X, labels, X_public, {})
+    with part(0, FIRST):
+        first = _run(distiller, X, labels, X_public, {})
     ballot = first.protocols[0].ballot
     relation = first.protocols[0].guarantee.neighbours
     if relation is Neighbours.REPLACE:
@@ -119,10 +123,13 @@ def replay(distiller: PrivateDistiller, X: Samples, y: ArrayLike, *, X_public: S
         # compared only if both ask as many queries.
         distiller = clone(distiller, safe=False).set_params(num_queries=ballot.num_queries)
     changes = []
-    for name, kind, samples, targets in _neighbours(X, labels, X_public, distiller.classes, seed):
+    near = partial(_neighbours, X, labels, X_public, distiller.classes, seed)
+    total = sum(1 for _ in near())  # each is a copy of all records: they are made one at a time
+    for number, (name, kind, samples, targets) in enumerate(near()):
         allowed = ballot.cells_changed(kind)
         try:
-            other = _run(distiller, samples, targets, X_public, first.releases)
+            with part(FIRST, 1.0), part(number, number + 1, total):
+                other = _run(distiller, samples, targets, X_public, first.releases)
         except InvalidInput:
             changes.append(Change(name=name, moved=None, allowed=allowed))
             continue

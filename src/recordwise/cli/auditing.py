@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recordwise.cli.holder import nobody_told
-from recordwise.cli.options import Json, show
+from recordwise.cli.options import Json, Quiet, progress_of, show
 
 
 def audit(
@@ -30,6 +30,7 @@ def audit(
     ] = None,
     trials: Annotated[int, typer.Option(help="Views drawn of each data set: more give a sharper bound.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="That no sampled bound is too high.")] = 1 - 1e-6,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Put a privacy claim to the test, on neighbouring data sets; exit with 1 if it is violated.
@@ -45,7 +46,7 @@ def audit(
 
     if job is not None:
         with nobody_told():
-            found = audit_job(job, trials=trials, confidence=confidence)
+            found = audit_job(job, trials=trials, confidence=confidence, progress=progress_of(quiet))
     elif epsilon is None:
         raise InvalidInput("an audit needs a claim: --epsilon, or a job file: --job")
     else:
@@ -65,7 +66,14 @@ def audit(
             votes_per_record=votes_per_record,
             labels_per_record=labels_per_record,
         )
-        found = audit_terms(terms, ballot, num_records=num_records, trials=trials, confidence=confidence)
+        found = audit_terms(
+            terms,
+            ballot,
+            num_records=num_records,
+            trials=trials,
+            confidence=confidence,
+            progress=progress_of(quiet),
+        )
     show(found, as_json)
     if found.violated:
         raise typer.Exit(found.exit_code)

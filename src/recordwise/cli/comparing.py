@@ -13,9 +13,13 @@ from recordwise.cli.options import Json, Quiet, print_json, progress_of
 
 
 def compare(
-    job: Annotated[Path, typer.Argument(help="A job file with a [test] section.")],
+    job: Annotated[Path, typer.Argument(help=r"A job file with a \[test] section.")],
     public_only: Annotated[
-        bool, typer.Option("--public-only", help="Compare on the labelled public set alone: nothing private, free.")
+        bool,
+        typer.Option(
+            "--public-only",
+            help=r"Compare on public labels alone, the pool's or those of \[test]: nothing private, free.",
+        ),
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,

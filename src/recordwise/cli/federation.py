@@ -43,7 +43,7 @@ def install(app: typer.Typer) -> None:
 
 
 @coordinator_app.command("init")
-def coordinator_init(folder: Folder, as_json: Json = False) -> None:
+def coordinator_init(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Make a folder with a key, its certificate and a coordinator.toml to fill in."""
     from recordwise.federation.nodes import new_party
 
@@ -57,6 +57,7 @@ def coordinator_init(folder: Folder, as_json: Json = False) -> None:
 def coordinator_register(
     folder: Folder,
     node: Annotated[list[Path], typer.Argument(help="node.crt of each silo or shuffler to let in.")],
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Let nodes in; those that are not registered do not get through the handshake."""
@@ -71,20 +72,26 @@ def coordinator_run(
     folder: Folder,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 9600,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Run it even where the budget is expected to go on noise.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Carry coordinator.toml out. Killed at any point, run it again: it goes on, and nothing is paid for twice."""
+    """Carry coordinator.toml out; it stops before silos are asked where its budget would go on noise.
+
+    Killed at any point, run it again: it goes on, and nothing is paid for twice.
+    """
     from recordwise.federation.hub import door, run_coordinator
 
-    _log()
+    _log(quiet)
     with door(folder, host=host, port=port) as exchange:
-        summary = run_coordinator(folder, exchange, progress_of(quiet))
+        summary = run_coordinator(folder, exchange, progress_of(quiet), go_on=anyway)
     show(summary, as_json)
 
 
 @silo_app.command("init")
-def silo_init(folder: Folder, name: Name, as_json: Json = False) -> None:
+def silo_init(folder: Folder, name: Name, quiet: Quiet = False, as_json: Json = False) -> None:
     """Make a folder with a key, its certificate and a silo.toml to fill in."""
     identity, certificate = _new_node(folder, name).hex(), folder / "node.crt"
     settings = _template(folder / "silo.toml", SILO.format(name=name))
@@ -97,16 +104,16 @@ def silo_init(folder: Folder, name: Name, as_json: Json = False) -> None:
 
 
 @silo_app.command("run")
-def silo_run(folder: Folder, address: Address, certificate: Certificate) -> None:
+def silo_run(folder: Folder, address: Address, certificate: Certificate, quiet: Quiet = False) -> None:
     """Connect to the coordinator and answer what silo.toml allows, until stopped."""
     from recordwise.federation.nodes import run_node
 
-    _log()
+    _log(quiet)
     run_node(folder, address, certificate)
 
 
 @silo_app.command("offers")
-def silo_offers(folder: Folder, as_json: Json = False) -> None:
+def silo_offers(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Show what coordinators ask for and what it would cost, and what was approved."""
     offers = [
         {
@@ -124,6 +131,7 @@ def silo_offers(folder: Folder, as_json: Json = False) -> None:
 def silo_approve(
     folder: Folder,
     plan: Annotated[str, typer.Argument(help="The first digits (8 or more) of an offered plan.")],
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Agree to one offered plan: this silo will answer it."""
@@ -134,7 +142,7 @@ def silo_approve(
 
 
 @shuffler_app.command("init")
-def shuffler_init(folder: Folder, name: Name, as_json: Json = False) -> None:
+def shuffler_init(folder: Folder, name: Name, quiet: Quiet = False, as_json: Json = False) -> None:
     """Make a folder with keys and a shuffler.toml to fill in."""
     from recordwise.federation.nodes import shuffler_key
     from recordwise.federation.secure_sum import masks
@@ -152,9 +160,9 @@ def shuffler_init(folder: Folder, name: Name, as_json: Json = False) -> None:
 
 
 @shuffler_app.command("run")
-def shuffler_run(folder: Folder, address: Address, certificate: Certificate) -> None:
+def shuffler_run(folder: Folder, address: Address, certificate: Certificate, quiet: Quiet = False) -> None:
     """Connect to the coordinator and shuffle what silos of shuffler.toml seal to it, until stopped."""
-    silo_run(folder, address, certificate)
+    silo_run(folder, address, certificate, quiet)
 
 
 def _new_node(folder: Path, name: str) -> bytes:
@@ -166,9 +174,9 @@ def _new_node(folder: Path, name: str) -> bytes:
     return new_party(folder, NODE_CERTIFICATE)
 
 
-def _log() -> None:
-    """What happens, on standard error: for the operator of this machine."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+def _log(quiet: bool) -> None:
+    """What happens, on standard error: for the operator of this machine; only what went wrong where it is quiet."""
+    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(message)s")
 
 
 def _template(path: Path, text: str) -> Path:

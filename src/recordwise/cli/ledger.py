@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Json, print_json, tell
+from recordwise.cli.options import Json, Quiet, print_json, tell
 
 Place = Annotated[str, typer.Argument(help="A path (SQLite) or a URL (postgresql://…).")]
 
@@ -20,6 +20,7 @@ def ledger_open(
     epsilon: Annotated[float, typer.Option(help="What all releases together may cost.")],
     delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
     neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Open a budget. Its terms never change afterwards."""
@@ -54,6 +55,7 @@ def ledger_open(
 def ledger_show(
     place: Place,
     budget: Annotated[str | None, typer.Option(help="One budget only.")] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Show budgets and their history. Reading changes nothing."""
@@ -73,6 +75,7 @@ def ledger_verify(
     head: Annotated[
         list[str] | None, typer.Option(help="A head that was noted elsewhere, from a report or a printed page.")
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Check that no entry was changed, taken out, put in or moved. Reading changes nothing."""
@@ -99,6 +102,7 @@ def ledger_verify(
 def ledger_sign(
     place: Place,
     head: Annotated[str, typer.Option(help="Where the ledger ends, in full, as `verify` prints it.")],
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Take responsibility for a ledger whose key is lost, or for an older copy if that is all there is."""
@@ -109,7 +113,7 @@ def ledger_sign(
 
 
 @ledger_app.command("forget")
-def ledger_forget(place: Place, as_json: Json = False) -> None:
+def ledger_forget(place: Place, quiet: Quiet = False, as_json: Json = False) -> None:
     """Forget the ledger that lay here, so that another may take its place. What it paid for stays spent."""
     from recordwise.privacy.ledger import forget
 

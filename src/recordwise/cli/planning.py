@@ -119,11 +119,13 @@ def amplify(
     num_classes: Annotated[int, typer.Option(help="With --mechanism: the ballot's classes (C).")] = 10,
     votes_per_record: Annotated[int, typer.Option(help="With --mechanism: votes per record (k).")] = 1,
     labels_per_record: Annotated[int, typer.Option(help="With --mechanism: labels per record at most (r).")] = 1,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """What shuffling is worth, by every accountant, and the largest epsilon0 that reaches a central epsilon."""
     from recordwise.errors import InvalidInput
     from recordwise.privacy.amplification import amplify as ask
+    from recordwise.progress import step
     from recordwise.protocols.local import mechanisms
     from recordwise.votes import Ballot
 
@@ -136,5 +138,6 @@ def amplify(
     if mechanism not in (None, *mechanisms()):
         raise InvalidInput(f"mechanism must be one of {', '.join(mechanisms())}, got {mechanism!r}")
     known = None if mechanism is None else mechanisms()[mechanism].tells(ballot)
-    answer = ask(senders, epsilon0, delta, mechanism=known, target=target)
+    with step(progress_of(quiet), "amplify"):
+        answer = ask(senders, epsilon0, delta, mechanism=known, target=target)
     show(answer, as_json)

@@ -57,13 +57,16 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Where to write the page; report.html in the folder otherwise.")
     ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write a run's report page again from its summary, and print the same figures."""
+    from recordwise.progress import step
     from recordwise.report import Summary, write_report
 
     page, summary = out or folder / "report.html", Summary.read(folder / "summary.json")
-    write_report(summary, page)
+    with step(progress_of(quiet), "write"):
+        write_report(summary, page)
     show(summary, as_json)
     if not as_json:
         typer.echo(f"report: {page}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Quiet, Sheet, print_json, progress_of
+from recordwise.cli.options import Decimal, Delimiter, Encoding, Json, Quiet, Sheet, print_json, progress_of, tell
 
 
 def predict(
@@ -68,9 +68,8 @@ def export(
     from recordwise.progress import step
 
     with step(progress_of(quiet), "write"):
-        written = [str(path) for path in hand_over(run, to)]
-    if as_json:
-        print_json({"written": written})
-        return
-    for path in written:
-        typer.echo(path)
+        made = hand_over(run, to)
+    for line in made.left_out:
+        typer.echo(f"recordwise: {line}", err=True)
+    written = [str(path) for path in made.written]
+    tell({"written": written, "left_out": made.left_out}, written, as_json)

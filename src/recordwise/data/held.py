@@ -7,7 +7,7 @@ read. What a cell is follows from the type that its table declares, never from o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recordwise.extras.asking import optional
@@ -92,7 +92,9 @@ def adopted(samples: Any, name: str = "samples") -> Any:
         return channels_last(samples)
     if hasattr(samples, "iloc") or isinstance(samples, str | bytes):
         return samples
-    if hasattr(samples, "with_format") and hasattr(samples, "features"):  # Hugging Face's
+    if hasattr(samples, "with_format") and isinstance(samples, Mapping):  # Hugging Face's, of several splits
+        raise InvalidInput(f"{name} must be one split of a dataset, got {', '.join(map(str, samples))}: name one")
+    if hasattr(samples, "with_format") and hasattr(samples, "features"):
         if not hasattr(samples, "__len__"):
             raise InvalidInput(f"{name} must be a dataset of known length, a stream has none")
         samples = samples.with_format("arrow")[:]

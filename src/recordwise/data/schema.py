@@ -127,7 +127,10 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", str(self.kind))
         object.__setattr__(self, "columns", tuple(_as_column(one) for one in self.columns))
-        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        try:
+            object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"a schema's shape must be whole numbers, got {shown(self.shape)}") from error
         if self.kind not in list(Kind):
             raise InvalidInput(f"a schema's kind must be one of {', '.join(Kind)}, got {shown(self.kind)}")
         if self.kind == Kind.VECTORS and not self.shape:
@@ -276,7 +279,9 @@ class Schema:
             samples = self._in_order(samples)
         array = samples if isinstance(samples, np.ndarray) else None
         types = {"": array.dtype} if array is not None else {}
-        self._check_types(dict(samples.dtypes.items()) if hasattr(samples, "iloc") else types)
+        if hasattr(samples, "iloc"):  # pandas makes a column complex for the sake of one record
+            types = {name: dtype for name, dtype in samples.dtypes.items() if getattr(dtype, "kind", "") != "c"}
+        self._check_types(types)
         if self.kind in (Kind.VECTORS, Kind.TABLE):
             width = len(samples.columns) if hasattr(samples, "iloc") else None
             if array is not None and (array.dtype != object or array.ndim != 1):

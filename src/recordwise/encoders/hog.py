@@ -19,9 +19,9 @@ from recordwise.encoders.numbers import as_numbers, finite_rows
 from recordwise.errors import InvalidInput, whole
 
 _CHUNK = 256  # images at a time: their gradients stay in the cache
-_EPSILON = 1e-5  # keeps a block without any edge at zero
+EPSILON = 1e-5  # keeps a block without any edge at zero
 _MOST_PIXELS, _MOST_DIM = 1 << 24, 1 << 20  # of one image, and values of it, that anybody may ask for
-_CLIP = 0.2  # one strong edge does not drown its neighbours
+CLIP = 0.2  # one strong edge does not drown its neighbours
 
 
 class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -121,8 +121,8 @@ class Hog(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for x in range(side):
                 planes[y, x] = histograms[:, :, y : y + high, x : x + wide]
         values = planes.reshape(-1, n, high, wide)
-        for clip in (_CLIP, np.inf):
-            total = np.full((n, high, wide), _EPSILON**2, dtype=np.float32)
+        for clip in (CLIP, np.inf):
+            total = np.full((n, high, wide), EPSILON**2, dtype=np.float32)
             for value in values:
                 total += value * value
             values /= np.sqrt(total)

@@ -13,12 +13,14 @@ from sklearn.pipeline import make_pipeline
 
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.encoders.hog import Hog
+from recordwise.encoders.joined import Joined
 from recordwise.encoders.module import TorchEncoder, load_torch
 from recordwise.encoders.onnx_text import TOKENIZER, onnx_sentences
 from recordwise.encoders.sentences import SENTENCES, TRANSFORMERS, Sentences, installed
 from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
+from recordwise.encoders.universal import UNIVERSAL, UniversalSentences
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.encoders.words import Words
 from recordwise.errors import InvalidInput
@@ -32,6 +34,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "table": Table,
     "sharpened": Sharpened,
 }
+JOINED = "joined"
 WORDS = (".vec", ".txt")
 FILES = (".safetensors", ".onnx", *WORDS)
 TRAINED = ("timm:", "efficientnet-lite")  # how the names of networks begin that `pretrained` knows
@@ -51,15 +54,11 @@ def encoder_from(spec: Any, samples: Samples, *, seed: int) -> Any:
         settings such as {"name": "pca", "dim": 32}, a scikit-learn transformer, which is taken as it is, a PyTorch
         module, or a list of those. A name is also that of a trained network: "sentence-transformers:NAME",
         "transformers:NAME", "timm:NAME", or the path of a file: "backbone.safetensors", "model.onnx", word vectors as
-        "glove.txt" or "wiki.vec".
+        "glove.txt" or "wiki.vec". Side by side they are {"name": "joined", "encoders": [one, other]}.
       samples: The pool: "auto" looks at its type and shape.
       seed: Of the encoders that are randomized and whose settings name no other.
     """
-    steps = _steps(chosen(samples) if isinstance(spec, str) and spec == "auto" else spec)
-    if not steps:
-        raise InvalidInput("encoder must have at least one step, got []")
-    made = [_step(step, seed) for step in steps]
-    return made[0] if len(made) == 1 else make_pipeline(*made)
+    return _made(chosen(samples) if isinstance(spec, str) and spec == "auto" else spec, seed)
 
 
 def located(spec: Any, folder: Path) -> Any:
@@ -76,7 +75,7 @@ def opened(spec: Any) -> Any:
     """
 
     def trained(step: Any) -> bool:
-        return _is_file(step) or _is_module(step) or _is_hub(step)
+        return _is_file(step) or _is_module(step) or _is_hub(step) or _is_joined(step)
 
     steps = _steps(spec)
     return [_step(step, seed=0) if trained(step) else step for step in steps] if any(map(trained, steps)) else spec
@@ -97,6 +96,21 @@ def _steps(spec: Any) -> list[Any]:
     if isinstance(spec, Path):
         return [str(spec)]
     return spec if isinstance(spec, list) else [spec]
+
+
+def _made(spec: Any, seed: int) -> Any:
+    """An encoder of one step, or of several in a row."""
+    steps = _steps(spec)
+    if not steps:
+        raise InvalidInput("encoder must have at least one step, got []")
+    made = [_step(step, seed) for step in steps]
+    return made[0] if len(made) == 1 else make_pipeline(*made)
+
+
+def _joined(encoders: Any = (), *, seed: int) -> Joined:
+    if not isinstance(encoders, list | tuple) or len(encoders) < 2:
+        raise InvalidInput(f"encoder {JOINED!r} must have a list of two or more encoders, got {encoders!r}")
+    return Joined([_made(one, seed) for one in encoders])
 
 
 def _step(spec: Any, seed: int) -> Any:
@@ -127,6 +141,10 @@ def _builder(name: Any, settings: Mapping[str, Any]) -> tuple[Callable[..., Any]
     """What makes the encoder of that name, and the settings it takes."""
     if isinstance(name, str) and name in _BY_NAME:
         return _BY_NAME[name], tuple(_BY_NAME[name]().get_params())
+    if name == JOINED:
+        return _joined, ("encoders", "seed")
+    if name == UNIVERSAL:
+        return UniversalSentences, ()
     if isinstance(name, str) and name.startswith(HUB):
         return partial(_from_hub, name), SETTINGS_OF_HUB
     if _is_text_model(name, settings):
@@ -139,7 +157,7 @@ def _builder(name: Any, settings: Mapping[str, Any]) -> tuple[Callable[..., Any]
         return kind, tuple(kind().get_params())
     raise InvalidInput(
         f"encoder must be auto, a file ({', '.join(FILES)}), a network ({', '.join(f'{one}NAME' for one in HUB)}, "
-        f"timm:NAME) or made of {', '.join(_BY_NAME)}, got {name!r}"
+        f"timm:NAME), {UNIVERSAL}, {JOINED} or made of {', '.join(_BY_NAME)}, got {name!r}"
     )
 
 
@@ -159,11 +177,17 @@ def _is_hub(step: Any) -> bool:
     return isinstance(name, str) and name.startswith(HUB)
 
 
+def _is_joined(step: Any) -> bool:
+    return isinstance(step, Mapping) and step.get("name") == JOINED
+
+
 def _is_module(step: Any) -> bool:
     return callable(getattr(step, "state_dict", None))
 
 
 def _located(step: Any, folder: Path) -> Any:
+    if _is_joined(step) and isinstance(step.get("encoders"), list):
+        return {**step, "encoders": [located(one, folder) for one in step["encoders"]]}
     if not _is_file(step) and not _in_folder(step, folder):
         return step
     settings = dict(step) if isinstance(step, Mapping) else {"name": step}

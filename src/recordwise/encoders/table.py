@@ -131,9 +131,7 @@ class _Dates:
         missing = np.isnan(days)
         blocks: list[Doubles] = [np.asarray(self.when.encode(column), dtype=np.float64)]
         for name in self.circles:
-            points = _circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)] / math.sqrt(
-                len(self.circles)
-            )
+            points = circle(CIRCLES[name][1])[_place(np.where(missing, 0.0, days), name)] / math.sqrt(len(self.circles))
             points[missing] = 0.0
             blocks.append(points)
         return np.hstack(blocks)
@@ -151,7 +149,7 @@ def _place(days: Doubles, circle: str) -> NDArray[np.int64]:
 
 
 @cache
-def _circle(marks: int) -> Doubles:
+def circle(marks: int) -> Doubles:
     """(marks, 2) points around a circle; tabled, so that a row's bits do not depend on the rows beside it."""
     angles = [2 * math.pi * mark / marks for mark in range(marks)]
     return np.array([[math.sin(angle), math.cos(angle)] for angle in angles])

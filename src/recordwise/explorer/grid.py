@@ -128,11 +128,13 @@ class Grid:
             protocols = terms.protocols(ballot, self.outlook.num_records)
             noise = protocols[0].noise_std(self.outlook.num_records)
             votes = self.outlook.num_records * self.votes_per_record / size
+            promised = terms.guarantee(protocols)
             public = {
                 "noise": round(noise, 2),
                 "votes": round(votes, 2),
                 "mechanism": protocols[0].name,
-                "promise": str(terms.guarantee(protocols)),
+                "promise": str(promised),
+                "odds": promised.as_odds(),
             }
             if votes < HOPELESS * noise and at != self.start:
                 return public | {"refused": "noise covers the votes"}

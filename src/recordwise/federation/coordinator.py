@@ -63,6 +63,8 @@ def fit_silos(
     ballot = settings.ballot(pool, classes, num_records=most)
     protocols = settings.terms.protocols_for_silos(ballot, federation.silos)
     design = settings.design(pool, schema, classes, num_records=most, protocols=protocols)
+    if source.private:
+        settings.refuse_noise(design, pool, num_records=most)
     held = hold(keys_beside(folder))
     sweep(keys_beside(folder))
     account = settings.open_account(design, pool, classes, num_records=most, noise=source)

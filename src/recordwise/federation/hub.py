@@ -62,15 +62,22 @@ def door(folder: Path, *, host: str, port: int) -> Door:
     return Door(context, {fingerprint_of(content): name for name, content in trusted.items()}, host, port)
 
 
-def run_coordinator(folder: Path, exchange: Exchange, progress: Progress | None = None) -> Summary:
-    """Carry a federated run out; killed at any point, it goes on when it is run again."""
+def run_coordinator(
+    folder: Path, exchange: Exchange, progress: Progress | None = None, *, go_on: bool = False
+) -> Summary:
+    """Carry a federated run out; killed at any point, it goes on when it is run again.
+
+    Args:
+      go_on: Run it even where the budget is expected to go on noise.
+    """
     written = read_coordinator(folder / COORDINATOR)
     public = written.public.read("public")
     schema, pool = written.read_pool(public)
     test = None
     if written.test is not None:
         test = read_test(written.test, schema, written.method.classes, several=written.records.labels_per_record > 1)
-    account = replace(written.account, ledger=_ledger(written), run_dir=written.out)
+    told = go_on or written.account.go_on
+    account = replace(written.account, ledger=_ledger(written), run_dir=written.out, go_on=told)
     asked = written.settings() | {"records": replace(written.records, schema=schema), "account": account}
     distiller = PrivateDistiller(**asked)
     fit_silos(

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from recordwise.formats.files import content_of, text_of
 
 MOST_JSON, MOST_TOML = 1 << 28, 1 << 24  # bytes
 MOST_DEPTH, MOST_DIGITS = 100, 300  # of a number: every float has fewer, and more would be slow
-BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]')
+ESCAPED = re.compile(rb"\\.", re.DOTALL)
+DEEPER = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+NO_BRACKETS = bytes({*range(256)} - {*DEEPER})
 HALF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 WHOLE = 1 << 63  # TOML's whole numbers have 64 bits
 _PART = r"""[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
@@ -63,14 +65,9 @@ def _depth(content: bytes) -> int:
     """How deep brackets lie in each other, those in text left out; no more than a bound for what is no JSON."""
     if content.count(b"[") + content.count(b"{") <= MOST_DEPTH:
         return 0
-    depth = deepest = 0
-    for mark in BRACKETS.finditer(content):
-        if mark[0] in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif mark[0] in b"]}":
-            depth -= 1
-    return deepest
+    between_texts = ESCAPED.sub(b"", content).split(b'"')[::2]
+    brackets = b"".join(between_texts).translate(None, NO_BRACKETS)
+    return max(accumulate(map(DEEPER.__getitem__, brackets)), default=0)
 
 
 def _finite(digits: str) -> float:

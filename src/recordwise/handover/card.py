@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import json
 
+from recordwise.handover.forms import Forms
 from recordwise.report import Summary
 
-USE = """import csv
-import numpy as np
-import onnxruntime
-
-model = onnxruntime.InferenceSession("model.onnx")
-classes = model.get_modelmeta().custom_metadata_map["classes"].split("\\n")
-with open("new.csv", newline="") as file:
-    rows = np.array(list(csv.reader(file))[1:], dtype=np.float32)
-labels, probabilities = model.run(None, {"samples": rows})
-print([classes[label] for label in labels])
-"""
-
-WITH_ONNX = ["Without it, with ONNX Runtime (`use.py`):", "", "```python", USE.rstrip(), "```"]
-NO_ONNX = ["There is no ONNX file: one holds students of plain numbers only, and is written where onnx is installed."]
+TASKS = {"text": "text-classification", "images": "image-classification"}
 
 
-def model_card(summary: Summary, *, onnx: bool) -> str:
+def model_card(summary: Summary, forms: Forms) -> str:
     """The card: what the model is, what it promises, what was public, how to use it.
 
     Args:
-      onnx: Whether the student is there as an ONNX file too.
+      forms: The student for those who do not have Recordwise.
     """
     lines = [
         "---",
         "library_name: recordwise",
-        "pipeline_tag: tabular-classification",
+        f"pipeline_tag: {TASKS.get(summary.reading['kind'], 'tabular-classification')}",
         "tags: [differential-privacy, knowledge-distillation, recordwise]",
         "---",
         f"# {summary.name}",
@@ -68,7 +56,7 @@ def model_card(summary: Summary, *, onnx: bool) -> str:
         "",
         "With Recordwise: `recordwise predict THIS_FOLDER new.csv`, or `recordwise.load(folder).predict(samples)`.",
         "",
-        *(WITH_ONNX if onnx else NO_ONNX),
+        *_without_recordwise(forms),
         "",
         "Reading these files runs no code that they bring.",
         "",
@@ -91,3 +79,15 @@ def accuracy(summary: Summary) -> str:
         f"protected here (95 % interval {100 * low:.1f} to {100 * high:.1f} %); naming the commonest class everywhere "
         f"gets {100 * scores['majority']:.1f} %."
     )
+
+
+def _without_recordwise(forms: Forms) -> list[str]:
+    if not forms.files:
+        return forms.left_out
+    return [
+        f"Without it, with {forms.needs} (`use.py`):",
+        "",
+        "```python",
+        forms.files["use.py"].decode().rstrip(),
+        "```",
+    ]

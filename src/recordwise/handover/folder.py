@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput, MissingExtra
 from recordwise.formats import content_of
-from recordwise.handover.card import USE, model_card
+from recordwise.handover.card import model_card
+from recordwise.handover.forms import forms_of
 from recordwise.handover.labelled import read_labelled
-from recordwise.handover.onnx_graph import onnx_model
 from recordwise.published import load, save
 from recordwise.report import Summary
 
 SAME = ("labels.csv", "report.html", "summary.json")
 
 
-def hand_over(run: Path, to: Path) -> list[Path]:
-    """Write what a finished run may publish into a new folder; what was written, in order.
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """What was written, in order, and a line on each thing that was left out."""
 
-    The student is there as `student.npz`, which Recordwise reads, and as `model.onnx` where encoder and student are
-    made of linear maps and onnx is installed. Labels are CSV, and Parquet where pyarrow is installed.
+    written: list[Path]
+    left_out: list[str]
+
+
+def hand_over(run: Path, to: Path) -> HandedOver:
+    """Write what a finished run may publish into a new folder.
+
+    The student is there as `student.npz`, which Recordwise reads, and in a form for those without it: `model.onnx`, or
+    `model.skops` where ONNX cannot hold it, with an example in `use.py`. Labels are CSV, and Parquet where pyarrow is
+    installed.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise InvalidInput(f"--to must be a new or an empty folder, {str(to)!r} is not")
     summary, model = Summary.read(run / "summary.json"), load(run)
     contents = {name: _read(run / name) for name in SAME}
-    try:
-        graph = onnx_model(model)
-    except MissingExtra:
-        graph = None
+    forms = forms_of(model)
     make_folder(to)
-    written = [save(model, to)]
-    contents["README.md"] = model_card(summary, onnx=graph is not None).encode()
-    if graph is not None:
-        contents |= {"model.onnx": graph, "use.py": USE.encode()}
-    parquet = _parquet(run / "labels.csv")
-    if parquet is not None:
-        contents["labels.parquet"] = parquet
+    written, left_out = [save(model, to)], list(forms.left_out)
+    contents |= {"README.md": model_card(summary, forms).encode(), **forms.files}
+    try:
+        contents["labels.parquet"] = read_labelled(run / "labels.csv").as_parquet()
+    except MissingExtra as missing:
+        left_out.append(f"labels.parquet was left out: {missing}")
     for name, content in contents.items():
         write_whole(to / name, content)
         written.append(to / name)
-    return written
+    return HandedOver(written=written, left_out=left_out)
 
 
 def _read(path: Path) -> bytes:
@@ -49,11 +55,3 @@ def _read(path: Path) -> bytes:
         return content_of(path)
     except InvalidInput as fault:
         raise InvalidInput(f"{path.parent} holds no finished run: {fault}") from fault
-
-
-def _parquet(table: Path) -> bytes | None:
-    """The labels as Parquet; None where pyarrow is not installed."""
-    try:
-        return read_labelled(table).as_parquet()
-    except MissingExtra:
-        return None

@@ -1,150 +1,83 @@
-"""A student and its encoder as one ONNX graph, from numbers to probabilities, where both are made of linear maps."""
+"""An ONNX graph that is put together one operation at a time, and packed in the end."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from recordwise.extras.asking import optional
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
-from recordwise.data.samples import Kind
-from recordwise.encoders import Pca, Scaler
-from recordwise.published import Published
-from recordwise.students.counts import TableStudent
-from recordwise.students.shallow import Linear, Mlp
-
-INPUT, LABEL, PROBABILITIES = "samples", "label", "probabilities"
-OPSET, IR = 17, 8  # old enough for every runtime of the last years
+OPSET, OPSET_ML, IR = 17, 2, 8  # old enough for every runtime of the last years
+TYPES: dict[type, int] = {np.float32: 1, np.int64: 7, np.str_: 8, np.float64: 11}  # what ONNX calls them
 
 
 class Graph:
-    """Nodes in a row, each fed by the one before."""
+    """Operations, each on inputs, on constants or on what other operations made.
 
-    def __init__(self, onnx: Any) -> None:
-        self.onnx = onnx
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-        self.last = INPUT
+    Args:
+      reserved: Names that inputs may take: nothing else is called so.
+    """
 
-    def constant(self, values: NDArray[Any]) -> str:
-        name = f"c{len(self.weights)}"
-        self.weights.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
+    def __init__(self, reserved: Collection[str] = ()) -> None:
+        self._inputs: dict[str, tuple[int, list[int | str]]] = {}
+        self._nodes: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = []
+        self._constants: dict[str, NDArray[Any]] = {}
+        self._reserved, self._own = reserved, "_"
+        while any(name.startswith(self._own) for name in reserved):
+            self._own += "_"
+
+    def take(self, name: str, kind: type, *sides: int | str) -> str:
+        """An input with so many numbers, or text, for each of n samples."""
+        self._inputs[name] = TYPES[kind], ["n", *sides]
         return name
 
-    def add(self, operation: str, *more: str, output: str | None = None, first: str | None = None, **how: Any) -> str:
-        """One operation on what came last (or on `first`) and on constants."""
-        made = output or f"n{len(self.nodes)}"
-        inputs = [self.last if first is None else first, *more]
-        self.nodes.append(self.onnx.helper.make_node(operation, inputs, [made], **how))
-        self.last = made
+    def constant(self, values: Any, kind: type = np.float64) -> str:
+        name = f"{self._own}c{len(self._constants)}"
+        self._constants[name] = np.array(values, dtype=kind, order="C")
+        return name
+
+    def add(self, operation: str, *inputs: str, output: str | None = None, **how: Any) -> str:
+        """One operation; the name of what it makes."""
+        made = output or f"{self._own}n{len(self._nodes)}"
+        self._nodes.append((operation, inputs, made, how))
         return made
 
-    def affine(self, weights: NDArray[Any], bias: NDArray[Any]) -> None:
-        self.add("MatMul", self.constant(weights.astype(np.float32)))
-        self.add("Add", self.constant(bias.astype(np.float32)))
+    def cast(self, value: str, kind: type, output: str | None = None) -> str:
+        return self.add("Cast", value, output=output, to=TYPES[kind])
 
+    def affine(self, value: str, weights: NDArray[Any], bias: NDArray[Any]) -> str:
+        return self.add("Add", self.add("MatMul", value, self.constant(weights)), self.constant(bias))
 
-def onnx_model(model: Published) -> bytes | None:
-    """The graph, or None where the encoder or the student is none that it can hold.
+    def packed(self, outputs: Mapping[str, tuple[str, type, list[int]]], told: Mapping[str, str]) -> bytes:
+        """The file.
 
-    Samples are rows of numbers, or images flattened into rows, as float32; numbers, not cells of a table or text.
-    """
-    steps = _steps(model.encoder) if model.student_input == "vectors" else []
-    known = all(type(step) in (Scaler, Pca) for step in steps) and type(model.student) in (TableStudent, Linear, Mlp)
-    if not known or model.schema.kind not in (Kind.VECTORS, Kind.IMAGES):
-        return None
-    optional("onnx.numpy_helper", "an ONNX file", extra="onnx")
-    onnx = optional("onnx", "an ONNX file", extra="onnx")
-    graph = Graph(onnx)
-    for step in steps:
-        _encode(graph, step)
-    _student(graph, model.student)
-    _label(graph, getattr(model.student, "threshold", None))
-    width = len((steps[0] if steps else model.student.scaler_).mean_)
-    made, kinds = onnx.helper, onnx.TensorProto
-    content = made.make_model(
-        made.make_graph(
-            graph.nodes,
-            "recordwise",
-            [made.make_tensor_value_info(INPUT, kinds.FLOAT, ["n", width])],
-            [
-                made.make_tensor_value_info(LABEL, kinds.INT64, ["n"]),
-                made.make_tensor_value_info(PROBABILITIES, kinds.FLOAT, ["n", len(model.classes_)]),
-            ],
-            graph.weights,
-        ),
-        opset_imports=[made.make_opsetid("", OPSET)],
-        producer_name="recordwise",
-    )
-    content.ir_version = IR
-    made.set_model_props(content, {"classes": "\n".join(map(str, model.classes_)), "guarantee": str(model.guarantee_)})
-    onnx.checker.check_model(content)
-    packed: bytes = content.SerializeToString()
-    return packed
-
-
-def _label(graph: Graph, threshold: float | None) -> None:
-    """The likeliest class; of two, the second where its probability reaches the threshold, if there is one."""
-    if threshold is None:
-        graph.add("ArgMax", output=LABEL, first=PROBABILITIES, axis=1, keepdims=0)
-        return
-    graph.add("Gather", graph.constant(np.array([1], dtype=np.int64)), first=PROBABILITIES, axis=1)
-    graph.add("Squeeze", graph.constant(np.array([1], dtype=np.int64)))
-    graph.add("GreaterOrEqual", graph.constant(np.array(threshold, dtype=np.float32)))
-    graph.add("Cast", output=LABEL, to=graph.onnx.TensorProto.INT64)
-
-
-def _steps(encoder: Any) -> list[Any]:
-    return [step for _, step in encoder.steps] if type(encoder) is Pipeline else [encoder]
-
-
-def _encode(graph: Graph, step: Any) -> None:
-    if type(step) is Scaler:
-        _scale(graph, step)
-        return
-    linear = step.projection_
-    graph.add("Sub", graph.constant(step.mean_.astype(np.float32)))
-    reach = np.float32(linear.limit)
-    graph.add("Clip", graph.constant(np.array(-reach)), graph.constant(np.array(reach)))
-    unit = linear.units * 2.0**25 / linear.limit  # the grid's whole numbers back to what they stand for
-    graph.add("MatMul", graph.constant((linear.weights * unit).astype(np.float32)))
-
-
-def _scale(graph: Graph, scaler: Scaler) -> None:
-    graph.add("Sub", graph.constant(scaler.mean_.astype(np.float32)))
-    graph.add("Div", graph.constant(scaler.scale_.astype(np.float32)))
-
-
-def _student(graph: Graph, student: Any) -> None:
-    if type(student) is TableStudent:
-        _scale(graph, student.scaler)
-        vectors = graph.last
-        graph.affine(student.coefficients[:-1], student.coefficients[-1] + student.shift)
-        if student.network is not None:
-            linear, net = graph.last, student.network
-            graph.last = vectors
-            graph.affine(net.first[:-1], net.first[-1])
-            graph.add("Tanh")
-            graph.add("MatMul", graph.constant(net.second.astype(np.float32)))
-            graph.add("Add", linear)
-        graph.add("Softmax", output=PROBABILITIES, axis=1)
-        return
-    _scale(graph, student.scaler_)
-    if type(student) is Linear:
-        layers = [(student.model_.coef_.T, student.model_.intercept_)]
-    else:
-        layers = list(zip(student.model_.coefs_, student.model_.intercepts_, strict=True))
-    for place, (weights, bias) in enumerate(layers):
-        graph.affine(weights, bias)
-        if place + 1 < len(layers):
-            graph.add("Relu")
-    if layers[-1][0].shape[1] > 1:
-        graph.add("Softmax", output=PROBABILITIES, axis=1)
-        return
-    right = graph.add("Sigmoid")  # scikit-learn keeps one logit for two classes
-    one = graph.constant(np.ones((), dtype=np.float32))
-    wrong = graph.add("Sub", right, first=one)
-    graph.add("Concat", right, output=PROBABILITIES, first=wrong, axis=1)
+        Args:
+          outputs: What is handed out under each name: a value, its type, and its shape after the number of samples.
+          told: Metadata.
+        """
+        optional("onnx.numpy_helper", "an ONNX file", extra="onnx")
+        onnx = optional("onnx", "an ONNX file", extra="onnx")
+        info, given = onnx.helper.make_tensor_value_info, []
+        for name, (value, kind, sides) in outputs.items():
+            free = name + "_" * (name in self._reserved)
+            self.cast(value, kind, output=free)
+            given.append(info(free, TYPES[kind], ["n", *sides]))
+        content = onnx.helper.make_model(
+            onnx.helper.make_graph(
+                [onnx.helper.make_node(one, inputs, [made], **how) for one, inputs, made, how in self._nodes],
+                "recordwise",
+                [info(name, kind, shape) for name, (kind, shape) in self._inputs.items()],
+                given,
+                [onnx.numpy_helper.from_array(values, name) for name, values in self._constants.items()],
+            ),
+            opset_imports=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", OPSET_ML)],
+            producer_name="recordwise",
+        )
+        content.ir_version = IR
+        onnx.helper.set_model_props(content, dict(told))
+        onnx.checker.check_model(content)
+        packed: bytes = content.SerializeToString()
+        return packed

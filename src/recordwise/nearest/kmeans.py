@@ -1,4 +1,10 @@
-"""k-means with k-means++ starts (Arthur and Vassilvitskii 2007), by the same exact rule by which records vote."""
+"""k-means by the same exact rule by which records vote, from starts that are nearly clusters already.
+
+Samples are merged, always the two groups whose merging costs least (Ward 1963), until as many groups are left as
+clusters are wanted; their means are where k-means starts. Starts that are drawn leave two centres in one cluster and
+none in another, which k-means does not mend. Where there are too many clusters to merge samples into, starts are drawn
+by k-means++ (Arthur and Vassilvitskii 2007).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,9 @@ from recordwise.randomness import seeded
 ITERATIONS = 50
 SETTLED = 1e-3  # stop when fewer than this share of the samples changes cluster
 STARTED = 0.3  # of the work, about: starting points are found
-START_FROM = 20  # starting points are drawn among so many samples per cluster
+MERGED, SHARE = 3_000, 0.9  # samples, at most, and of all, that are merged to find where to start: seeds differ in them
+FEWEST = 2  # of them per cluster, below which merging tells too little
+START_FROM = 20  # where starting points are drawn: among so many samples per cluster
 
 
 def kmeans(
@@ -45,7 +53,7 @@ def kmeans(
     if clusters > len(points):
         raise InvalidInput(f"num_queries must be <= the pool's {len(points)} samples, got {clusters}")
     with part(0.0, STARTED):
-        centres = _start(points, mass, clusters, seed)
+        centres = _start(points, mass, clusters, metric, seed)
     owner = _settle(points, mass, centres, metric)
     with part(STARTED, 1.0):
         for iteration in range(1, ITERATIONS + 1):
@@ -61,9 +69,15 @@ def kmeans(
     return centres, everyone
 
 
-def _start(points: NDArray[np.float32], mass: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.float32]:
-    """Starting centres: each drawn in proportion to mass times squared distance from those before it."""
+def _start(
+    points: NDArray[np.float32], mass: NDArray[np.float64], clusters: int, metric: Metric, seed: int
+) -> NDArray[np.float32]:
+    """Starting centres: means of merged samples; or some that are drawn, where merging finds fewer."""
     rng = seeded(seed, "kmeans")
+    if FEWEST * clusters <= min(MERGED, SHARE * len(points)):
+        merged = _merged(points, mass, clusters, metric, rng)
+        if len(merged) == clusters:
+            return merged
     few = START_FROM * clusters
     if few < len(points):
         drawn = np.sort(rng.choice(len(points), few, replace=False))
@@ -72,6 +86,21 @@ def _start(points: NDArray[np.float32], mass: NDArray[np.float64], clusters: int
         except InvalidInput:  # too few different samples among those drawn: look at all of them
             pass
     return _spread(points, mass, clusters, rng)
+
+
+def _merged(
+    points: NDArray[np.float32], mass: NDArray[np.float64], clusters: int, metric: Metric, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Means of samples merged by Ward's rule, at most `clusters` of them: samples that are the same stay together."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
+
+    count, evenly = min(MERGED, int(SHARE * len(points))), bool((mass == mass[0]).all())
+    drawn = np.sort(rng.choice(len(points), count, replace=not evenly, p=None if evenly else mass / mass.sum()))
+    some = points[drawn]
+    owner = fcluster(linkage(pdist(some.astype(np.float64)), "ward"), clusters, "maxclust") - 1
+    _, first = np.unique(owner, return_index=True)
+    return _means(some, np.ones(count), owner.astype(np.int32), some[first], metric)
 
 
 def _spread(

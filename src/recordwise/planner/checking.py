@@ -82,7 +82,7 @@ class Checked:
         """Refuse what would stop a run, in one line."""
         if self.stops:
             why = ". ".join(one.text for one in self.stops)
-            raise InvalidInput(f"{why}. Nothing was paid; --anyway (go_on=True) runs it nevertheless")
+            raise InvalidInput(f"{why}. Nothing was paid; --anyway, or account.go_on, runs it nevertheless")
 
 
 def check(
@@ -108,7 +108,7 @@ def check(
     asked = num_queries or made.recommended.num_queries
     found += [*_pool(outlook, made), *_queries(outlook, made, asked)]
     if outlook.labels_per_record == 1:  # plans are about one label each, and sets of labels are another matter
-        found += _budget(outlook, made, asked)
+        found += budget_findings(outlook, made, asked)
     return Checked(findings=tuple(found), plan=made)
 
 
@@ -259,16 +259,25 @@ def _chosen(made: BudgetPlan, asked: int) -> Prediction:
     return next((one for one in made.considered if one.num_queries == asked), made.recommended)
 
 
-def _budget(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
+def budget_findings(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding]:
+    """Whether so many queries leave more than noise."""
     chosen = _chosen(made, asked)
     gain = made.gain_of(chosen)
     words = (
         f"for {outlook.known.num_classes} classes, {outlook.num_records} records and {asked} queries the student is "
         f"expected to be right {chosen.student_accuracy}, and {100 * made.commonest:.1f} % without any budget"
     )
-    if gain.mean < NOISE:
+    if gain.mean < NOISE or _drowned(chosen):
         text = f"the budget would go on noise: {words}; raise epsilon, gather more records or merge classes"
         yield Finding(stops=True, about="budget", text=text)
     elif gain.mean < LITTLE:
         text = f"the budget is small: {words}; raise epsilon, gather more records or merge classes"
         yield Finding(stops=False, about="budget", text=text)
+
+
+def _drowned(chosen: Prediction) -> bool:
+    """Whether all votes together stand out from their noise by less than one deviation, however they are read.
+
+    A few simulated runs with few queries are right by chance now and then. This is not.
+    """
+    return chosen.votes_per_query * chosen.num_queries**0.5 < chosen.noise_std

@@ -58,6 +58,7 @@ class Prediction:
     """What to expect of one choice.
 
     Attributes:
+      partitions: Of the pool, each into so many queries, at an equal share of the budget: rounds with focus 0.
       label_accuracy: Share of the pool that gets its right label.
       student_accuracy: Share of new samples that the student is right about, if they are like the pool.
       noise_std: Of a released count.
@@ -68,6 +69,7 @@ class Prediction:
     votes_per_record: int
     trust: str
     mechanism: str
+    partitions: int = 1
     label_accuracy: Expected
     student_accuracy: Expected
     noise_std: float
@@ -84,6 +86,7 @@ class BudgetPlan:
       attainable: How often a student would be right that is taught true labels.
       commonest: The share of the commonest class: right so often is whoever knows nothing else.
       basis: What the prediction knows of the task.
+      left_out: What the run's own student may have beyond the one that was simulated; empty where they are the same.
     """
 
     recommended: Prediction
@@ -92,6 +95,26 @@ class BudgetPlan:
     attainable: Expected
     commonest: float
     basis: str
+    left_out: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        outlook: Outlook,
+        recommended: Prediction,
+        considered: Sequence[Prediction],
+        compared: Sequence[Prediction] = (),
+    ) -> BudgetPlan:
+        """Predictions, beside what the outlook itself says."""
+        return cls(
+            recommended=recommended,
+            considered=tuple(considered),
+            compared=tuple(compared),
+            attainable=Expected.of(outlook.attainable),
+            commonest=round(float(outlook.known.shares.max()), 4),
+            basis=basis(outlook),
+            left_out=outlook.left_out,
+        )
 
     @property
     def gain(self) -> Expected:
@@ -111,9 +134,10 @@ class BudgetPlan:
             f"Predicted from {self.basis}. In brackets: four plausible tasks of five.",
             f"With true labels a student would be right {self.attainable}; naming the commonest class "
             f"{100 * self.commonest:.1f} %.",
+            *([self.left_out] if self.left_out else []),
             "",
             _line("", "queries", "votes each", "labels right", "student right", "noise (std)", "votes per query"),
-            *(_row("->" if one == self.recommended else "", one) for one in self.considered),
+            *(_row("->" if one == self.recommended else "", one) + _split(one) for one in self.considered),
         ]
         if self.compared:
             lines += ["", "The same budget under other mechanisms and other trust:"]
@@ -137,6 +161,11 @@ def _row(mark: str, one: Prediction) -> str:
         f"{one.noise_std:.1f}",
         f"{one.votes_per_query:.1f}",
     )
+
+
+def _split(one: Prediction) -> str:
+    """How to ask several partitions of the pool."""
+    return "" if one.partitions == 1 else f"  {one.partitions} partitions: rounds = {one.partitions}, queries.focus = 0"
 
 
 def predict(
@@ -163,10 +192,11 @@ def predict(
     if num_queries > outlook.num_samples:
         raise InvalidInput(f"num_queries must be <= the pool's {outlook.num_samples} samples, got {num_queries}")
     protocols = terms.protocols(ballot, outlook.num_records)
-    return _prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
+    return prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
 
 
-def _prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
+def prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
+    """What runs under these protocols came to, together."""
     protocol = protocols[0]
     ballot = protocol.ballot
     return Prediction(
@@ -195,7 +225,7 @@ def plan(
     Args:
       num_queries: Numbers of queries to consider; None searches from one per class upwards as long as it pays.
       votes_per_record: Votes per record to consider; None is 1 and, for the best number of queries, 2.
-      compare: Also predict other mechanisms and other trust at the same budget.
+      compare: Also predict two partitions of the pool, other mechanisms and other trust at the same budget.
     """
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
@@ -211,14 +241,20 @@ def plan(
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
-    return BudgetPlan(
-        recommended=recommended,
-        considered=tuple(considered),
-        compared=tuple(compared),
-        attainable=Expected.of(outlook.attainable),
-        commonest=round(float(outlook.known.shares.max()), 4),
-        basis=basis(outlook),
-    )
+    if compare and terms.rounds == 1 and not terms.one_query_per_class:
+        with step(progress, "plan: partitions"):
+            considered.append(_in_two(outlook, terms, recommended))
+        if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
+            recommended = considered[-1]
+    return BudgetPlan.of(outlook, recommended, considered, compared)
+
+
+def _in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
+    """The same choice with two partitions of the pool, at half the budget each."""
+    evenly = replace(outlook, queries=replace(outlook.queries, focus=0.0))
+    ballot = chosen.num_queries, chosen.votes_per_record
+    told = predict(evenly, replace(terms, rounds=2), num_queries=ballot[0], votes_per_record=ballot[1])
+    return replace(told, partitions=2)
 
 
 def search(
@@ -323,15 +359,20 @@ def _growing(classes: int) -> Iterator[int]:
 
 
 def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
-    """Votes per query in deviations of their noise."""
+    """The same for so many queries."""
     ballot = Ballot(
         num_queries=size,
         num_classes=outlook.known.num_classes,
         votes_per_record=votes,
         labels_per_record=outlook.labels_per_record,
     )
-    noise = terms.protocols(ballot, outlook.num_records)[0].noise_std(outlook.num_records)
-    return outlook.num_records * votes / size / noise if noise > 0 else np.inf
+    return visible(terms.protocols(ballot, outlook.num_records)[0], outlook.num_records)
+
+
+def visible(protocol: Protocol[Any], num_records: int) -> float:
+    """Votes per query in deviations of their noise."""
+    ballot, noise = protocol.ballot, protocol.noise_std(num_records)
+    return num_records * ballot.votes_per_record / ballot.num_queries / noise if noise > 0 else np.inf
 
 
 def _past_the_best(right: Sequence[float]) -> bool:

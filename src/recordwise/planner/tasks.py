@@ -238,10 +238,9 @@ class _View:
 
     def __init__(self, pool: Singles, student: Singles) -> None:
         self.pool, self.student = pool, student
-        self.wide = np.column_stack([student, np.ones(len(student))]).astype(np.float64)
-        gram = self.wide.T @ self.wide
-        gram += 1e-3 * np.trace(gram) / len(gram) * np.eye(len(gram))
-        self.fit = np.linalg.solve(gram, self.wide.T)  # (dim + 1, M) from class probabilities to a linear student
+        self.centred = student - student.mean(axis=0, dtype=np.float64)
+        self.scatter = self.centred.T @ self.centred / len(student)
+        self.ridge = 1e-3 * np.trace(self.scatter) / len(self.scatter) * np.eye(len(self.scatter))
         near = min(NEIGHBOURS, len(pool))
         self.near = nearest_queries(pool, pool, near).astype(np.int64)
 
@@ -262,7 +261,7 @@ class _View:
         if sharpest.attainable < level:
             if not shape.straight:
                 return sharpest
-            logits = _balanced(self.wide @ (self.fit @ sharpest.probabilities), shares)
+            logits = _balanced(self._taught(sharpest.probabilities), shares)
         sharp, blurred = -SHARP, SHARP / 2  # log temperatures
         for _ in range(STEPS):
             middle = (sharp + blurred) / 2
@@ -270,13 +269,21 @@ class _View:
             sharp, blurred = (middle, blurred) if above else (sharp, middle)
         return self._overlapping(logits, shares, sharp)
 
+    def _taught(self, probabilities: Doubles) -> Doubles:
+        """(M, C) logits of a linear student that is taught all of them: a discriminant, which no class can mask."""
+        counts = np.maximum(probabilities.sum(axis=0), 1e-9)
+        means = (probabilities.T @ self.centred) / counts[:, None]
+        shares = counts / counts.sum()
+        slope = np.linalg.solve(self.scatter - (means.T * shares) @ means + self.ridge, means.T)
+        return np.asarray(self.centred @ slope - 0.5 * (means.T * slope).sum(axis=0) + np.log(shares))
+
     def _overlapping(self, logits: Doubles, shares: Doubles, log_temperature: float) -> Task:
         scaled = logits / np.exp(log_temperature)
         probabilities = softmax(scaled)
         for _ in range(BALANCING):
             scaled = scaled + np.log(shares / np.maximum(probabilities.mean(axis=0), 1e-12))
             probabilities = softmax(scaled)
-        chosen = (self.wide @ (self.fit @ probabilities)).argmax(axis=1)
+        chosen = self._taught(probabilities).argmax(axis=1)
         right = np.take_along_axis(probabilities, chosen[:, None], axis=1)
         return Task(probabilities=probabilities, attainable=float(right.mean()))
 

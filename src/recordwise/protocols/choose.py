@@ -17,9 +17,9 @@ def least_noise(candidates: Sequence[Kind], num_records: int) -> Kind:
 
     Predictions are functions of public parameters alone.
     """
-    least = min(candidate.noise_std(num_records) for candidate in candidates)
-    equals = [candidate for candidate in candidates if candidate.noise_std(num_records) <= AS_GOOD * least]
-    return min(equals, key=lambda candidate: (candidate.message_size, candidate.noise_std(num_records)))
+    noise = [candidate.noise_std(num_records) for candidate in candidates]
+    equals = [number for number, std in enumerate(noise) if std <= AS_GOOD * min(noise)]
+    return candidates[min(equals, key=lambda number: (candidates[number].message_size, noise[number]))]
 
 
 def reason(chosen: Protocol[Any], candidates: Sequence[Protocol[Any]], num_records: int) -> str:

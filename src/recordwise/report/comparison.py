@@ -100,12 +100,16 @@ class Comparison:
     rows: list[Measured]
 
     def as_text(self) -> str:
-        head = f"{'method':<14}{'epsilon':>9}{'delta':>9}  {'neighbours':<12}{'accuracy':>15}  rounds, public, protects"
+        wide = max(len(row.method) for row in self.rows) + 1
+        names = f"{'epsilon':>9}{'delta':>9}  {'neighbours':<12}{'accuracy':>15}  rounds, public, protects"
+        head = f"{'method':<{wide}}{names}"
         lines = [head, "-" * len(head)]
         for row in self.ranked():
             found = f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %" if row.accuracy is not None else "refused"
             said = row.refusal or f"{row.rounds}; {row.public}; {row.protects}"
-            lines.append(f"{row.method:<14}{row.epsilon:>9g}{row.delta:>9g}  {row.neighbours:<12}{found:>15}  {said}")
+            lines.append(
+                f"{row.method:<{wide}}{row.epsilon:>9g}{row.delta:>9g}  {row.neighbours:<12}{found:>15}  {said}"
+            )
         return "\n".join(lines)
 
     def ranked(self) -> list[Measured]:

@@ -11,6 +11,7 @@ from sklearn.dummy import DummyClassifier
 
 from recordwise.data.samples import Samples, rows
 from recordwise.errors import InvalidInput
+from recordwise.progress import part
 
 NEGLIGIBLE = 0.01  # probabilities that are not taught
 
@@ -44,7 +45,10 @@ class PerClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"targets must be probabilities in [0, 1] of shape (n, C), got shape {probabilities.shape}"
             )
         weights = np.ones(len(probabilities)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.students_ = [self._one(X, column, weights) for column in probabilities.T]
+        self.students_ = []
+        for number, column in enumerate(probabilities.T):
+            with part(number, number + 1, probabilities.shape[1]):
+                self.students_.append(self._one(X, column, weights))
         self.classes_ = np.arange(probabilities.shape[1])
         return self
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from sklearn.preprocessing import LabelBinarizer
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
 from recordwise.errors import InvalidInput
+from recordwise.progress import done
 from recordwise.randomness import seeded
 
 
@@ -29,10 +31,16 @@ class _Scaled(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.scaler_ = Scaler().fit(X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the last step is what we want, settled or not
-            self.model_ = self._model(len(X)).fit(self.scaler_.transform(X), y, sample_weight=sample_weight)
+            self.model_ = self._model(len(X))
+            with self._watched(self.model_):
+                self.model_.fit(self.scaler_.transform(X), y, sample_weight=sample_weight)
         self.classes_ = self.model_.classes_
         self.n_features_in_ = self.model_.n_features_in_
         return self
+
+    def _watched(self, model: Any) -> AbstractContextManager[None]:
+        """Says how far its training is, where scikit-learn lets it be known."""
+        return nullcontext()
 
     def predict(self, X: Samples) -> NDArray[Any]:
         return np.asarray(self.model_.predict(self._scaled(X)))
@@ -123,6 +131,20 @@ class Mlp(_Scaled):
             n_iter_no_change=self.epochs,
             random_state=int(seeded(self.seed, "mlp").integers(2**31)),
         )
+
+    @contextmanager
+    def _watched(self, model: MLPClassifier) -> Iterator[None]:
+        after_epoch = model._update_no_improvement_count  # scikit-learn has no other place to stand and watch
+
+        def counted(*args: Any, **more: Any) -> None:
+            done(model.n_iter_, self.epochs)
+            after_epoch(*args, **more)
+
+        model._update_no_improvement_count = counted
+        try:
+            yield
+        finally:
+            del model._update_no_improvement_count
 
     def _learned(self) -> dict[str, Any]:
         return {"weights": self.model_.coefs_, "biases": self.model_.intercepts_}

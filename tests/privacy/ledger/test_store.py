@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from recordwise.errors import InvalidInput, LedgerFault, MissingExtra
 from recordwise.privacy.events import Pure
@@ -206,3 +208,26 @@ def test_a_ledger_behind_a_symbolic_link_recovers(tmp_path: Path) -> None:
         Ledger.open(link, read_only=True)
     assert [entry.note for entry in Ledger.open(link).history("study")] == [""]
     assert Ledger.open(link, read_only=True).payload("study", "round-1") == b"tally"
+
+
+def test_a_second_ledger_in_a_file_compiles_no_statement_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def use(name: str) -> None:
+        ledger = Ledger.open(tmp_path / name)
+        ledger.open_budget("study", epsilon=1)
+        ledger.release("study", "one", Pure(Fraction(1)), Guarantee(epsilon=Fraction(1)), lambda: b"tally")
+        assert len(ledger.history("study")) == 1
+
+    use("first")
+    compiled: list[object] = []
+    compiling = SQLCompiler.__init__
+
+    def counted(self: SQLCompiler, dialect: Dialect, statement: object, *args: object, **options: object) -> None:
+        if isinstance(statement, sa.Select | sa.UpdateBase):
+            compiled.append(statement)
+        compiling(self, dialect, statement, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SQLCompiler, "__init__", counted)
+    use("second")
+    assert compiled == []

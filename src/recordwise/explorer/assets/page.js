@@ -42,10 +42,9 @@ function choose(t, q, e) {
 function show() {
   const [t, q, e] = at;
   const epsilon = data.epsilons[e], queries = data.queries[q], trust = data.trusts[t], one = cellAt(t, q, e);
-  const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10;  // as reports round it
   write("epsilon-value", String(epsilon));
   byId("epsilon").setAttribute("aria-valuetext", `epsilon ${epsilon}`);
-  write("epsilon-note", `Who was 50 % sure of a record can be ${sure > 99.9 ? "over 99.9" : sure.toFixed(1)} % sure afterwards, at most. ${budgetNote(epsilon)}`);
+  write("epsilon-note", `${one && one.odds ? one.odds : ""} ${budgetNote(epsilon)}`.trim());
   write("queries-value", many(queries));
   byId("queries").setAttribute("aria-valuetext", count(queries, "queries"));
   write("queries-note", `Clusters of the pool that the records vote on, about ${count(Math.round(data.pool / queries), "samples")} each.`);

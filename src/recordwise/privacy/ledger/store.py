@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Connection, Engine, ExceptionContext
+from sqlalchemy.engine import URL, Connection, Dialect, Engine, ExceptionContext
 
 from recordwise.errors import LedgerFault, MissingExtra
 from recordwise.privacy.ledger.place import Place
@@ -120,7 +121,7 @@ class Store:
         self.name, self.file = self.place.name, self.place.file
         self._reader, self._writer = _sqlite(self.file, wait) if self.file else _postgresql(self.place, wait)
         for engine in {self._reader.engine, self._writer.engine}:
-            sa.event.listen(engine, "handle_error", self._fault)
+            engine.update_execution_options(recordwise_fault=self._fault)
 
     def reading(self) -> AbstractContextManager[Connection]:
         if self.file and not self.file.is_file():
@@ -216,9 +217,25 @@ class Store:
         raise LedgerFault(f"ledger {self.name}: {reason}") from original
 
 
+def _on_fault(context: ExceptionContext) -> None:
+    """Have the store whose engine failed say what is wrong: listeners belong to a dialect, which stores share."""
+    assert context.engine is not None
+    context.engine.get_execution_options()["recordwise_fault"](context)
+
+
+@functools.cache
+def _about_sqlite() -> tuple[Dialect, URL, dict[str, Any]]:
+    """What all ledgers in files share: their compiled statements above all, which else each would compile anew."""
+    engine = sa.create_engine("sqlite://", poolclass=sa.NullPool)
+    with engine.connect():  # the dialect asks SQLite what it can do
+        pass
+    sa.event.listen(engine, "handle_error", _on_fault)
+    return engine.dialect, engine.url, {"compiled_cache": {}}
+
+
 def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
     def engine(mode: str) -> Engine:
-        def connect() -> sqlite3.Connection:
+        def connect() -> Any:  # a connection of sqlite3
             # No isolation level: the driver opens no transactions of its own behind our back.
             connection = sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=wait, isolation_level=None)
             try:
@@ -229,8 +246,9 @@ def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
                 raise sqlite3.DatabaseError("its tables cannot be read") from error
             return connection
 
-        return sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)
+        return Engine(sa.NullPool(connect, dialect=dialect), dialect, url, execution_options=compiled)
 
+    dialect, url, compiled = _about_sqlite()
     return Access(engine("ro"), ("BEGIN",)), Access(engine("rw"), ("BEGIN IMMEDIATE",))
 
 
@@ -251,6 +269,7 @@ def _postgresql(place: Place, wait: float) -> tuple[Access, Access]:
         )
     except ModuleNotFoundError as error:
         raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'recordwise[postgres]'") from error
+    sa.event.listen(engine, "handle_error", _on_fault)
     limits = (
         f"SET LOCAL lock_timeout = {round(1000 * wait)}; SET LOCAL statement_timeout = {round(1000 * (wait + GRACE))}; "
         f"SET LOCAL idle_in_transaction_session_timeout = {round(1000 * IDLE)}; "

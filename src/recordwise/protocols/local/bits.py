@@ -55,7 +55,7 @@ class BitMechanism(LocalMechanism):
         bits_of = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
         for position, column in enumerate(np.ascontiguousarray(bodies.T)):
             ones[8 * position : 8 * position + 8] = np.bincount(column, minlength=256) @ bits_of
-        estimate = (ones[:cells].astype(np.float64) - len(bodies) * float(indicator.miss)) / indicator.gap
+        estimate = (ones[:cells].astype(np.float64) - len(bodies) * indicator.chances[0]) / indicator.gap
         return estimate.reshape(self.ballot.num_queries, self.ballot.num_classes)
 
     def variance(self, *, queried: bool, labelled: bool) -> float:
@@ -75,19 +75,19 @@ class IndependentBits(BitMechanism):
 
     def simulate_cohort(self, counts: Ints, *, seed: int) -> Tally:
         """The ones in a cell are a sum of two binomials, and cells are independent, so they are drawn as such."""
-        devices, rng, indicator = int(counts.sum()), seeded(seed, "cohort"), self.indicator
-        ones = rng.binomial(counts, float(indicator.hit)) + rng.binomial(devices - counts, float(indicator.miss))
-        estimate = (ones.astype(np.float64) - devices * float(indicator.miss)) / indicator.gap
+        devices, rng, (miss, hit) = int(counts.sum()), seeded(seed, "cohort"), self.indicator.chances
+        ones = rng.binomial(counts, hit) + rng.binomial(devices - counts, miss)
+        estimate = (ones.astype(np.float64) - devices * miss) / self.indicator.gap
         return Tally(self.ballot, replace(self.guarantee, private=False), estimate, self.law(devices))
 
     def log_density(self, bodies: NDArray[np.uint8], record: Record) -> Doubles:
-        hit, miss = float(self.indicator.hit), float(self.indicator.miss)
+        miss, hit = self.indicator.chances
         bits = bits_of(bodies, sorted(record.cells(self.ballot)))
         evidence: Doubles = np.where(bits, math.log(hit / miss), math.log((1 - hit) / (1 - miss))).sum(axis=1)
         return evidence
 
     def exact_epsilon(self, pair: Pair, parties: int | None) -> Exact:
-        hit, miss = float(self.indicator.hit), float(self.indicator.miss)
+        miss, hit = self.indicator.chances
         up = max(math.log(hit / miss), math.log((1 - hit) / (1 - miss)))
         down = max(math.log(miss / hit), math.log((1 - miss) / (1 - hit)))
         changed = change(self.ballot, pair)
@@ -98,7 +98,7 @@ class IndependentBits(BitMechanism):
         """All bits of one record set, all of the other's clear."""
         from recordwise.privacy.amplification.clones import Clones
 
-        hit, miss, votes = float(self.indicator.hit), float(self.indicator.miss), self.ballot.cells_per_record
+        (miss, hit), votes = self.indicator.chances, self.ballot.cells_per_record
         one, other = (hit * (1 - miss)) ** votes, (miss * (1 - hit)) ** votes
         return [Clones(hit=one, miss=other, blanket=(miss * (1 - miss)) ** votes)]
 

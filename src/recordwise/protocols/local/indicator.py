@@ -22,9 +22,14 @@ class Indicator:
     def gap(self) -> float:
         return float(self.hit - self.miss)  # subtracted exactly: at a small epsilon the two nearly agree
 
+    @cached_property
+    def chances(self) -> tuple[float, float]:
+        """Of a yes without a vote, and with one."""
+        return float(self.miss), float(self.hit)
+
     def variance(self, voted: bool) -> float:
         """Variance of the estimate."""
-        chance = float(self.hit if voted else self.miss)
+        chance = self.chances[voted]
         return chance * (1 - chance) / self.gap**2
 
     def second_moment(self, voted: bool) -> float:
@@ -33,4 +38,5 @@ class Indicator:
     @cached_property
     def reach(self) -> tuple[float, float]:
         """The two values the estimate takes."""
-        return -float(self.miss) / self.gap, (1 - float(self.miss)) / self.gap
+        miss, _ = self.chances
+        return -miss / self.gap, (1 - miss) / self.gap

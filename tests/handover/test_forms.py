@@ -1,0 +1,108 @@
+"""A student leaves as ONNX, as skops where ONNX cannot hold it, and never without a word where it cannot leave."""
+
+from __future__ import annotations
+
+import io
+import runpy
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+from tests.handover.students import POOL, TEXTS, published
+
+from recordwise.data.schema import Schema
+from recordwise.handover.forms import Forms, forms_of
+from recordwise.published import Published
+
+
+def used(forms: Forms, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the example prints."""
+    for name, content in forms.files.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.chdir(folder)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        runpy.run_path("use.py")
+    return printed.getvalue().strip()
+
+
+def own(model: Published, student: Any, vectors: Any = POOL) -> Published:
+    """The same with a classifier of the user's own, on vectors that tell its classes apart."""
+    labels = np.arange(len(vectors)) % 3
+    return replace(model, student=student.fit(model.encoder.transform(vectors) + labels[:, None], labels))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        *(("scaler", kind) for kind in ("linear", "mlp", "table", "own")),
+        *((spec, "table") for spec in ("pca", "sharpened", "scaler+pca")),
+        *(("own", kind) for kind in ("table", "own", "one class")),
+    ],
+)
+def test_what_skops_keeps_answers_alike(spec: str, kind: str, num_classes: int) -> None:
+    skops = pytest.importorskip("skops.io")
+    from recordwise.handover.skops_model import skops_model
+
+    encoder = StandardScaler() if spec == "own" else spec
+    model = published(POOL, encoder, "table" if kind == "own" else kind, num_classes)
+    if kind == "own":
+        model = own(model, GaussianNB())
+    content = skops_model(model)
+    assert content is not None and not skops.get_untrusted_types(data=content)
+    far = POOL * np.where(np.arange(len(POOL)) % 50 == 0, 1e4, 1.0)[:, None].astype(np.float32)
+    answers = skops.loads(content).predict_proba(far)
+    assert np.allclose(answers, model.student.predict_proba(model.encoder.transform(far)), atol=1e-5)
+
+
+def test_where_onnx_cannot_hold_it_the_example_reads_skops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skops.io")
+    names = [f"column {place}" for place in range(7)]
+    schema = Schema(kind="vectors", columns=[{"name": name} for name in names])  # type: ignore[arg-type]
+    model = own(published(POOL, "scaler", schema=schema), GaussianNB())
+    forms = forms_of(model)
+    assert sorted(forms.files) == ["model.skops", "use.py"] and not forms.left_out
+    lines = [",".join(map(str, row)) for row in [names[::-1], *POOL[:9, ::-1].tolist()]]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    assert used(forms, tmp_path, monkeypatch) == str([str(one) for one in model.predict(POOL[:9])])
+
+
+def test_an_encoder_of_text_of_the_user_s_own_goes_with_the_student(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("skops.io")
+    model = published(TEXTS, TfidfVectorizer(ngram_range=(1, 2)), "linear")
+    forms = forms_of(model)
+    assert sorted(forms.files) == ["model.skops", "use.py"]
+    (tmp_path / "new.txt").write_text("\n".join(TEXTS[:9]) + "\n")
+    assert used(forms, tmp_path, monkeypatch) == str([str(one) for one in model.predict(TEXTS[:9])])
+
+
+def test_what_neither_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skops.io")
+    forest = own(published(POOL, "scaler"), RandomForestClassifier(3))  # skops does not vouch for its trees
+    assert forms_of(forest).left_out == [
+        "neither ONNX nor skops can hold Scaler and RandomForestClassifier: the student is in student.npz alone"
+    ]
+    assert not forms_of(forest).files
+
+
+@pytest.mark.parametrize(("package", "name"), [("onnx", "model.onnx"), ("skops.io", "model.skops")])
+def test_a_missing_package_is_named_in_one_line(package: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in (package, f"{package}.numpy_helper"):
+        monkeypatch.setitem(sys.modules, one, None)
+    model = published(POOL, "scaler")
+    made = forms_of(model if package == "onnx" else own(model, GaussianNB()))
+    assert not made.files
+    (line,) = made.left_out
+    extra = name.partition(".")[2]
+    assert line.startswith(f"{name} was left out: ") and line.endswith(f"pip install 'recordwise[{extra}]'")
