@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import runpy
 import sys
 from contextlib import redirect_stdout
@@ -17,9 +18,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 from tests.handover.students import POOL, TEXTS, published
+from typer.testing import CliRunner
 
+from recordwise import PrivateDistiller, load, save
+from recordwise.cli.main import app
 from recordwise.data.schema import Schema
 from recordwise.handover.forms import Forms, forms_of
+from recordwise.privacy.noise import SeededNoise
 from recordwise.published import Published
 
 
@@ -106,3 +111,18 @@ def test_a_missing_package_is_named_in_one_line(package: str, name: str, monkeyp
     (line,) = made.left_out
     extra = name.partition(".")[2]
     assert line.startswith(f"{name} was left out: ") and line.endswith(f"pip install 'recordwise[{extra}]'")
+
+
+def test_a_student_that_was_saved_from_python_is_handed_over(tmp_path: Path) -> None:
+    pytest.importorskip("skops.io")
+    rows = POOL + 9 * (np.arange(300) % 2)[:, None]
+    model = PrivateDistiller(4.0, classes=["low", "high"], num_queries=8, student=GaussianNB())
+    model.fit(rows[:200], np.array(["low", "high"])[np.arange(200) % 2], X_public=rows[200:], noise=SeededNoise(0))
+    save(model, tmp_path / "saved")
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "saved"), "--to", str(tmp_path / "given"), "--json"])
+    assert told.exit_code == 0, told.output
+    names = [Path(one).name for one in json.loads(told.stdout)["written"]]
+    assert names == ["student.npz", "README.md", "model.skops", "use.py"]
+    card = (tmp_path / "given" / "README.md").read_text()
+    assert str(model.guarantee_) in card and "2 classes (low, high)" in card and "not scored here" in card
+    assert load(tmp_path / "given").predict(rows[:4]).tolist() == ["low", "high", "low", "high"]
