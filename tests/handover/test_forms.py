@@ -81,6 +81,29 @@ def test_where_onnx_cannot_hold_it_the_example_reads_skops(tmp_path: Path, monke
     assert used(forms, tmp_path, monkeypatch) == str([str(one) for one in model.predict(POOL[:9])])
 
 
+@pytest.mark.parametrize("kind", ["named vectors", "unnamed table", "several classes"])
+def test_the_example_for_onnx_finds_columns_by_their_names(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    names = [f"column {place}" for place in range(7)]
+    rows: list[list[Any]] = POOL[:40].astype(float).tolist()
+    schema = Schema(kind="vectors", columns=[{"name": name} for name in names])  # type: ignore[arg-type]
+    if kind == "unnamed table":
+        rows = [[*row[:-1], "ab"[place % 2]] for place, row in enumerate(rows)]
+        schema = Schema.of(np.array(rows, dtype=object))
+        assert not schema.names
+    model = published(
+        rows, "scaler" if schema.names else "table", "several" if "several" in kind else "table", schema=schema
+    )
+    lines = [",".join(map(str, row)) for row in [names[::-1], *(row[::-1] for row in rows)]]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    told = model.predict(rows)
+    expected = [str(one) if np.ndim(one) == 0 else [str(at) for at in np.flatnonzero(one)] for one in told]
+    assert used(forms_of(model), tmp_path, monkeypatch) == str(expected)
+
+
 def test_an_encoder_of_text_of_the_user_s_own_goes_with_the_student(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
