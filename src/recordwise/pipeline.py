@@ -35,7 +35,8 @@ from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, part, step
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
-from recordwise.queries import Queries, UncertainQueries, first_queries
+from recordwise.queries import Queries, QuerySettings, UncertainQueries, first_queries
+from recordwise.queries.clusters import FOCUS
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import (
     Asked,
@@ -166,7 +167,7 @@ def distil(
 
 
 def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:
-    """Step 2: the next queries: clusters of the pool, and after a round smaller ones where its student is unsure."""
+    """Step 2: the next queries: clusters of the pool, and after a round others, smaller where its student is unsure."""
     ballot = design.ballot
     if not rounds:
         return first_queries(
@@ -177,9 +178,14 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
             seed=design.seed,
         )
     first = rounds[0].queries
-    with part(0.0, 0.7):
-        unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
-    again = UncertainQueries(num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric)
+    focus = design.queries.focus if isinstance(design.queries, QuerySettings) else FOCUS
+    unsure = np.full((len(pool), ballot.num_classes), 1 / ballot.num_classes)
+    if focus > 0:
+        with part(0.0, 0.7):
+            unsure = class_probabilities(teach(rounds, pool, material, design).student, material, ballot.num_classes)
+    again = UncertainQueries(
+        num_queries=ballot.num_queries, seed=design.seed + len(rounds), metric=first.metric, focus=focus
+    )
     with part(0.7, 1.0):
         return replace(again.ask(pool, unsure), max_distance=first.max_distance)
 

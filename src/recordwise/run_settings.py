@@ -48,7 +48,7 @@ FREE = {
 }  # fmt: skip
 # What happens to a release afterwards. No question depends on it unless another round follows, so it may change on
 # resume, at no cost.
-AFTERWARDS = ("decoder", "student")
+AFTERWARDS = ("decoder", "student", "queries.focus")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,12 +13,13 @@ from tests.planner.worlds import World, blobs
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
-from recordwise.planner.outlook import AFFORDABLE
+from recordwise.planner.outlook import AFFORDABLE, NO_NETWORK, STANDS_IN
 from recordwise.planner.planning import _candidates, _growing, _past_the_best
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.terms import Terms
+from recordwise.queries.clusters import FOCUS
 
 POINTS = 0.05  # how far a prediction may lie from the mean of three runs
 
@@ -115,17 +116,18 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "taught"),
+    ("asked", "taught", "words"),
     [
-        ("linear", "linear"),
-        ("counts", AFFORDABLE),
-        ("mlp", AFFORDABLE),
-        ({"name": "counts", "teaches": "mlp", "threshold": 0.3}, {**AFFORDABLE, "threshold": 0.3}),
+        ("linear", "linear", ""),
+        (AFFORDABLE, AFFORDABLE, ""),
+        ("counts", AFFORDABLE, NO_NETWORK),
+        ("mlp", AFFORDABLE, STANDS_IN),
+        ({"name": "counts", "teaches": "mlp", "threshold": 0.3}, {**AFFORDABLE, "threshold": 0.3}, STANDS_IN),
     ],
 )
-def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: Any) -> None:
-    view = look(WORLDS["easy"].pool, num_records=300, num_classes=3, encoder="scaler", student=asked)
-    assert view.student.model == taught
+def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: Any, words: str) -> None:
+    view = look(WORLDS["easy"].pool, num_records=300, num_classes=2, encoder="scaler", student=asked)
+    assert view.student.model == taught and view.left_out == words
 
 
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,13 +192,31 @@ def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:
 
 def test_a_plan_compares_votes_mechanisms_and_trust() -> None:
     found = plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[6])
-    assert {one.votes_per_record for one in found.considered} == {1, 2}
+    assert [(one.votes_per_record, one.partitions) for one in found.considered] == [(1, 1), (2, 1), (1, 2)]
     compared = {(one.trust, one.mechanism) for one in found.compared}
     assert {("central", "permute-and-flip"), ("central", "matching"), ("distributed", "laplace")} <= compared
     assert {trust for trust, _ in compared} == {"central", "distributed", "local"}  # shuffled counts need a delta
     text = found.as_text()
     assert "->" in text and "a wide guess" in text and "local" in text
+    assert "2 partitions: rounds = 2, queries.focus = 0" in text
     assert found.as_dict()["recommended"]["num_queries"] == 6
+
+
+@pytest.mark.parametrize(("added", "taken"), [(0.02, 2), (0.0, 1)])
+def test_two_partitions_are_recommended_where_they_pay(
+    monkeypatch: pytest.MonkeyPatch, added: float, taken: int
+) -> None:
+    asked = []
+
+    def outcomes(self: Outlook, protocols: Any, *_: Any, **__: Any) -> list[Outcome]:
+        asked.append((len(protocols), self.queries.focus, sum(one.epsilon for one in protocols)))
+        return [Outcome(labels=0.5, student=0.5 + added * (len(protocols) - 1))]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    monkeypatch.setattr(planning, "_compared", lambda *_: [])
+    found = plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[6], votes_per_record=[1])
+    assert found.recommended.partitions == taken
+    assert asked == [(1, FOCUS, 1), (2, 0, 1)]  # both parts of the budget together are the budget
 
 
 @pytest.mark.parametrize("trust", ["central", "distributed", "local", "shuffle"])
@@ -227,6 +247,7 @@ def test_an_estimator_plans_with_its_own_settings() -> None:
     found = model.plan(world.pool, num_records=3000, y_public=known, class_shares=[0.4, 0.3, 0.3])
     assert "50 labelled pool samples" in found.basis and "declared class shares" in found.basis
     assert found.recommended.num_queries == 6 and found.commonest == 0.4
+    assert found.left_out == NO_NETWORK and NO_NETWORK in found.as_text()
     with pytest.raises(InvalidInput, match="num_records"):
         model.plan(world.pool)
     with pytest.raises(InvalidInput, match="classes"):

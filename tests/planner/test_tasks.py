@@ -7,7 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.planner.worlds import World, blobs
 
-from recordwise.planner.tasks import LEVELS, Known, Wish, plausible, tasks_like
+from recordwise.planner.tasks import LEVELS, Known, Wish, _View, plausible, tasks_like
+from recordwise.randomness import seeded
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,18 @@ def test_labelled_samples_tell_how_hard_a_task_is(apart: float) -> None:
     levels = [wish.level for wish in wishes]
     assert levels == sorted(levels)
     assert float(np.mean(levels)) == pytest.approx(truth, abs=0.1)
+
+
+def test_a_level_is_what_a_student_reaches_where_least_squares_would_miss_classes() -> None:
+    """Six classes in a row: least squares never names those in the middle, a linear student names all of them."""
+    rng = seeded(0, "row of classes")
+    labels = np.repeat(np.arange(6), 60)
+    pool = np.column_stack([labels + 0.2 * rng.normal(size=360), rng.normal(size=360)]).astype(np.float32)
+    view = _View(pool, pool)
+    chosen = view._taught(np.eye(6)[labels]).argmax(axis=1)
+    wide = np.column_stack([pool, np.ones(len(pool))])
+    squares = (wide @ np.linalg.lstsq(wide, np.eye(6)[labels], rcond=None)[0]).argmax(axis=1)
+    assert (chosen == labels).mean() > 0.95 > 0.7 > (squares == labels).mean()
 
 
 def test_with_nothing_known_tasks_go_from_hard_to_easy(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.nearest import nearest_queries
-from recordwise.queries import KMeansQueries, Queries, first_queries, queries_from
+from recordwise.queries import KMeansQueries, Queries, UncertainQueries, first_queries, queries_from
 from recordwise.randomness import seeded
 
 POOL = seeded(0, "pool").normal(size=(120, 2)).astype(np.float32) ** 3
@@ -52,6 +52,21 @@ def test_queries_of_the_caller_s_own_are_asked(ready: bool) -> None:
     fitted.fit(X[100:], y[100:], X_public=X[:100])
     assert np.array_equal(fitted.rounds_[0].queries.vectors, Corners().ask(X[:100]).vectors)
     assert fitted.score(X[:100], y[:100]) > 0.9
+
+
+def test_without_focus_a_later_round_asks_other_clusters_whatever_the_student_says() -> None:
+    rng = seeded(1, "focus")
+    X, y = rng.normal(size=(300, 2)), rng.integers(2, size=300)
+    asked = []
+    for labels in (y, 1 - y):
+        run = PrivateDistiller(9.0, queries={"focus": 0}, num_queries=8, rounds=2, encoder=Unchanged(), classes=[0, 1])
+        run.set_params(student="linear", decoder="argmax").fit(X[100:], labels[100:], X_public=X[:100])
+        asked.append([one.queries.vectors for one in run.rounds_])
+    assert np.array_equal(asked[0][1], asked[1][1]) and not np.array_equal(asked[0][0], asked[0][1])
+    evenly = UncertainQueries(num_queries=8, seed=1, focus=0).ask(X[:100].astype(np.float32), np.eye(2)[y[:100]])
+    assert np.array_equal(asked[0][1], evenly.vectors)
+    with pytest.raises(InvalidInput, match=r"queries\.focus must lie in \[0, 1\], got 2"):
+        queries_from({"focus": 2})
 
 
 class Unchanged:

@@ -29,13 +29,20 @@ from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
 from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
+from recordwise.students.choice import NETWORK_QUERIES
+from recordwise.students.from_counts import HIDDEN
 from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
 LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
-# Who stands in a plan for students that take longer.
+# Who stands in a plan for students that take longer, and what the plan says about it.
 AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None, "teaches": None}
+STANDS_IN = "The linear student from counts stands for the run's own."
+NO_NETWORK = (
+    f"The small network that a student tries from {NETWORK_QUERIES} queries on is not simulated: where it joins, a run "
+    "is better than predicted."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +53,8 @@ class Outlook:
       num_records: How many records will vote: public under replace-one neighbours, a public guess elsewhere.
       known: What is known of the task.
       num_samples: Of the pool.
+      student: Who is taught.
+      left_out: What the run's own student may have beyond that, in a sentence; empty where it is the same.
     """
 
     pool: Samples
@@ -60,6 +69,7 @@ class Outlook:
     queries: QuerySettings
     decoder: DecoderSettings
     student: StudentSettings
+    left_out: str
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
 
@@ -175,7 +185,7 @@ def look(
     if not isinstance(asked, QuerySettings):
         asked = QuerySettings()  # others may not be able to ask a part of the pool
     lens = Lens.of(vectors, asked.metric, seed)
-    taught = StudentSettings.given(student)
+    taught, left_out = _affordable(StudentSettings.given(student).model)
     known = Known(num_classes=num_classes, class_shares=_shares(class_shares, num_classes), attainable=attainable)
     if attainable is not None and not float(known.shares.max()) < attainable <= 1:
         raise InvalidInput(f"attainable must lie in ({known.shares.max():.3g}, 1], got {attainable!r}")
@@ -198,17 +208,22 @@ def look(
         # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
         queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
         decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
-        student=StudentSettings(_affordable(taught.model)),
+        student=StudentSettings(taught),
+        left_out=left_out,
         seed=seed,
     )
 
 
-def _affordable(student: Any) -> Any:
-    """The student that a plan teaches instead: linear, on labels or from counts."""
+def _affordable(student: Any) -> tuple[Any, str]:
+    """The student that a plan teaches instead, linear, on labels or from counts; and what that leaves out."""
     given = dict(student) if isinstance(student, Mapping) else {"name": student}
     if given.get("name") == "linear":
-        return student
-    return {**given, **AFFORDABLE} if given.get("name") == COUNTS else AFFORDABLE
+        return student, ""
+    if given.get("name") != COUNTS:
+        return AFFORDABLE, STANDS_IN
+    if given.get("teaches") is not None:
+        return {**given, **AFFORDABLE}, STANDS_IN
+    return {**given, **AFFORDABLE}, "" if given.get("hidden", HIDDEN) is None else NO_NETWORK
 
 
 def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:

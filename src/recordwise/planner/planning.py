@@ -58,6 +58,7 @@ class Prediction:
     """What to expect of one choice.
 
     Attributes:
+      partitions: Of the pool, each into so many queries, at an equal share of the budget: rounds with focus 0.
       label_accuracy: Share of the pool that gets its right label.
       student_accuracy: Share of new samples that the student is right about, if they are like the pool.
       noise_std: Of a released count.
@@ -68,6 +69,7 @@ class Prediction:
     votes_per_record: int
     trust: str
     mechanism: str
+    partitions: int = 1
     label_accuracy: Expected
     student_accuracy: Expected
     noise_std: float
@@ -84,6 +86,7 @@ class BudgetPlan:
       attainable: How often a student would be right that is taught true labels.
       commonest: The share of the commonest class: right so often is whoever knows nothing else.
       basis: What the prediction knows of the task.
+      left_out: What the run's own student may have beyond the one that was simulated; empty where they are the same.
     """
 
     recommended: Prediction
@@ -92,6 +95,7 @@ class BudgetPlan:
     attainable: Expected
     commonest: float
     basis: str
+    left_out: str = ""
 
     @classmethod
     def of(
@@ -109,6 +113,7 @@ class BudgetPlan:
             attainable=Expected.of(outlook.attainable),
             commonest=round(float(outlook.known.shares.max()), 4),
             basis=basis(outlook),
+            left_out=outlook.left_out,
         )
 
     @property
@@ -129,9 +134,10 @@ class BudgetPlan:
             f"Predicted from {self.basis}. In brackets: four plausible tasks of five.",
             f"With true labels a student would be right {self.attainable}; naming the commonest class "
             f"{100 * self.commonest:.1f} %.",
+            *([self.left_out] if self.left_out else []),
             "",
             _line("", "queries", "votes each", "labels right", "student right", "noise (std)", "votes per query"),
-            *(_row("->" if one == self.recommended else "", one) for one in self.considered),
+            *(_row("->" if one == self.recommended else "", one) + _split(one) for one in self.considered),
         ]
         if self.compared:
             lines += ["", "The same budget under other mechanisms and other trust:"]
@@ -155,6 +161,11 @@ def _row(mark: str, one: Prediction) -> str:
         f"{one.noise_std:.1f}",
         f"{one.votes_per_query:.1f}",
     )
+
+
+def _split(one: Prediction) -> str:
+    """How to ask several partitions of the pool."""
+    return "" if one.partitions == 1 else f"  {one.partitions} partitions: rounds = {one.partitions}, queries.focus = 0"
 
 
 def predict(
@@ -214,7 +225,7 @@ def plan(
     Args:
       num_queries: Numbers of queries to consider; None searches from one per class upwards as long as it pays.
       votes_per_record: Votes per record to consider; None is 1 and, for the best number of queries, 2.
-      compare: Also predict other mechanisms and other trust at the same budget.
+      compare: Also predict two partitions of the pool, other mechanisms and other trust at the same budget.
     """
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
@@ -230,7 +241,20 @@ def plan(
                 if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
                     recommended = considered[-1]
     compared = _compared(outlook, terms, recommended, progress) if compare else []
+    if compare and terms.rounds == 1 and not terms.one_query_per_class:
+        with step(progress, "plan: partitions"):
+            considered.append(_in_two(outlook, terms, recommended))
+        if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
+            recommended = considered[-1]
     return BudgetPlan.of(outlook, recommended, considered, compared)
+
+
+def _in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
+    """The same choice with two partitions of the pool, at half the budget each."""
+    evenly = replace(outlook, queries=replace(outlook.queries, focus=0.0))
+    ballot = chosen.num_queries, chosen.votes_per_record
+    told = predict(evenly, replace(terms, rounds=2), num_queries=ballot[0], votes_per_record=ballot[1])
+    return replace(told, partitions=2)
 
 
 def search(

@@ -16,6 +16,8 @@ from recordwise.nearest.search import nearest_queries
 from recordwise.privacy.guarantee import members
 from recordwise.queries.queries import Queries
 
+FOCUS = 0.5  # of later rounds, where nobody says: half on the whole pool, half on where the student is unsure
+
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansQueries:
@@ -83,7 +85,7 @@ class UncertainQueries:
     seed: int
     metric: Metric = Metric.EUCLIDEAN
     uncertainty: Uncertainty = Uncertainty.ENTROPY
-    focus: float = 0.5
+    focus: float = FOCUS
     real_samples: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from recordwise.errors import InvalidInput, real, shown
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.plugins import brought
 from recordwise.privacy.guarantee import one_of
-from recordwise.queries.clusters import KMeansQueries
+from recordwise.queries.clusters import FOCUS, KMeansQueries
 from recordwise.queries.queries import Queries
 from recordwise.settings import Settings
 from recordwise.votes.connection import balanced_prices
@@ -31,6 +31,7 @@ class QuerySettings(Settings):
       max_distance: A record farther than this from a query does not vote for it. Public.
       real_samples: Ask the pool sample nearest to each cluster's centre instead of the centre.
       balanced: Price the queries on the pool, so that none is picked by too many; a record still votes on its own.
+      focus: Of later rounds: 0 asks other clusters of the pool, evenly, and 1 only where the student is unsure.
     """
 
     of: ClassVar[str] = "queries"
@@ -40,6 +41,7 @@ class QuerySettings(Settings):
     max_distance: float | None = None
     real_samples: bool = False
     balanced: bool = False
+    focus: float = FOCUS
 
     def __post_init__(self) -> None:
         if self.name != KMEANS:
@@ -51,6 +53,9 @@ class QuerySettings(Settings):
             real(**{"queries.max_distance": self.max_distance})
             if not self.max_distance >= 0:
                 raise InvalidInput(f"queries.max_distance must be >= 0, got {self.max_distance!r}")
+        real(**{"queries.focus": self.focus})
+        if not 0 <= self.focus <= 1:
+            raise InvalidInput(f"queries.focus must lie in [0, 1], got {self.focus!r}")
 
     def ask(self, pool: NDArray[np.float32], *, num_queries: int, votes_per_record: int, seed: int) -> Queries:
         """The queries of a pool."""
