@@ -49,6 +49,11 @@ def encoded(graph: Graph, model: Published) -> str | None:
     return value
 
 
+def input_name(place: int) -> str:
+    """What a column that has no name is called."""
+    return f"column {place}"
+
+
 def steps_of(encoder: Any) -> list[Any]:
     return [step for _, step in encoder.steps] if type(encoder) is Pipeline else [encoder]
 
@@ -80,7 +85,7 @@ def _table(graph: Graph, encoder: Table, schema: Schema) -> str | None:
         return None
     blocks = []
     for place, (column, encoding) in enumerate(zip(columns, encoder.encodings_, strict=True)):
-        name = column.name or f"column {place}"
+        name = column.name or input_name(place)
         if column.kind == CATEGORY:
             blocks.append(_values(graph, graph.take(name, np.str_), column, inner[place], encoding))
             continue

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 
-from recordwise.handover.onnx_encoders import encoded
+from recordwise.data.samples import Kind
+from recordwise.data.schema import Schema
+from recordwise.handover.onnx_encoders import encoded, input_name
 from recordwise.handover.onnx_graph import Graph
 from recordwise.handover.onnx_students import answered
 from recordwise.published import Published
+
+
+def _with_names(schema: Schema) -> dict[str, Any]:
+    """The schema, with the columns of a table as the inputs are called."""
+    told = schema.as_dict()
+    for place, column in enumerate(told.get("columns", []) if schema.kind == Kind.TABLE else []):
+        column.setdefault("name", input_name(place))
+    return told
 
 
 def onnx_model(model: Published) -> bytes | None:
@@ -38,7 +49,7 @@ def onnx_model(model: Published) -> bytes | None:
     }
     told = {
         "classes": json.dumps([str(one) for one in model.classes_], ensure_ascii=False),
-        "schema": json.dumps(model.schema.as_dict(), ensure_ascii=False),
+        "schema": json.dumps(_with_names(model.schema), ensure_ascii=False),
         "guarantee": str(model.guarantee_),
     }
     return graph.packed(outputs, told)
