@@ -25,7 +25,7 @@ and a tenth of the pool.
 *networks* is the number of draws in which the network joined.
 *noisy SGD* is a softmax regression on the same vectors, scaled and of unit length, under (epsilon, 1e-5), add-remove.
 *true* is the linear student of the pool's true labels. Five draws of the noise. Two twins tell what limits a row:
-*purity* is how many pool samples have the commonest true label of their query, *noiseless* the default student of
+*best label accuracy* is how many pool samples have the commonest true label of their query, *noiseless* the student of
 counts without noise.
 """
 
@@ -246,7 +246,7 @@ def measure(
         test_accuracy=[one["accuracy"] for one in found["counts"]],
         label_accuracy=label_accuracy,
         nonprivate_accuracy=best["accuracy"],
-        purity=round(purity(queries.owner, pool_labels), 4),
+        best_label_accuracy=round(purity(queries.owner, pool_labels), 4),
         noiseless_accuracy=measured(exact.student.predict_proba(test), truth)["accuracy"],
         **others,
         **{f"nonprivate_{key}": value for key, value in best.items() if key != "accuracy"},
