@@ -124,6 +124,41 @@ def test_what_neither_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not forms_of(forest).files
 
 
+class Network:
+    """An encoder that nobody can write down, as a pretrained network is."""
+
+    def fit(self, pool: Any, y: object = None) -> Network:
+        return self
+
+    def transform(self, samples: Any) -> Any:
+        return np.array([[len(one), one.count("a")] for one in samples], dtype=np.float32)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    fingerprint = "the same"
+
+
+def test_without_its_encoder_a_student_takes_the_encoder_s_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pretrained networks are handed over by their makers; a run with one is still exported."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    texts = [("aa" if place % 2 else "b") * (1 + place % 9) for place in range(200)]
+    model = PrivateDistiller(4.0, classes=["few", "many"], num_queries=8, encoder=Network())
+    labels = np.array(["few", "many"])[np.arange(200) % 2]
+    model.fit(texts[:150], labels[:150], X_public=texts[150:], noise=SeededNoise(0))
+    save(model, tmp_path / "saved")
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "saved"), "--to", str(tmp_path / "given")])
+    assert told.exit_code == 0, told.output
+    assert "ONNX cannot hold Network. model.onnx takes the vectors it makes" in told.stderr
+    np.save(tmp_path / "given" / "vectors.npy", Network().transform(texts[:9]))
+    forms = Forms(files={"use.py": (tmp_path / "given" / "use.py").read_bytes()})
+    assert used(forms, tmp_path / "given", monkeypatch) == str(model.predict(texts[:9]).tolist())
+    assert load(tmp_path / "given", encoder=Network()).predict(texts[:3]).tolist() == model.predict(texts[:3]).tolist()
+
+
 @pytest.mark.parametrize(("package", "name"), [("onnx", "model.onnx"), ("skops.io", "model.skops")])
 def test_a_missing_package_is_named_in_one_line(package: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for one in (package, f"{package}.numpy_helper"):

@@ -43,7 +43,7 @@ def model_card(name: str, model: Published, forms: Forms, summary: Summary | Non
         "",
         "## What is public",
         "",
-        *([] if summary is None else [_pool(summary)]),
+        *([] if summary is None else _pool(summary)),
         f"- How a sample is read (the schema), SHA-256 `{model.schema.digest}`:",
         "",
         "```json",
@@ -82,15 +82,17 @@ def accuracy(summary: Summary) -> str:
     )
 
 
-def _pool(summary: Summary) -> str:
-    return f"- The pool: {summary.pool_size:,} samples, SHA-256 `{summary.hashes['pool']}`."
+def _pool(summary: Summary) -> list[str]:
+    pool = f"- The pool: {summary.pool_size:,} samples, SHA-256 `{summary.hashes['pool']}`."
+    return [pool, f"- The encoder: {summary.settled['encoder']}."]
 
 
 def _without_recordwise(forms: Forms) -> list[str]:
     if not forms.files:
         return ["There is no file here for those without it."]
     example = forms.files["use.py"].decode().rstrip()
-    return [f"Without it, with {forms.needs} (`use.py`):", "", "```python", example, "```"]
+    without = f"Without it, with {forms.needs} (`use.py`):"
+    return [*forms.left_out, *[""] * bool(forms.left_out), without, "", "```python", example, "```"]
 
 
 def _fingerprints(summary: Summary) -> list[str]:

@@ -12,7 +12,7 @@ from recordwise.handover.card import model_card
 from recordwise.handover.forms import forms_of
 from recordwise.handover.labelled import read_labelled
 from recordwise.published import FILE as STUDENT
-from recordwise.published import load, save
+from recordwise.published import as_stored, save
 from recordwise.report import Summary
 
 SAME = ("labels.csv", "report.html", "summary.json")
@@ -37,7 +37,7 @@ def hand_over(run: Path, to: Path) -> HandedOver:
         raise InvalidInput(f"--to must be a new or an empty folder, {str(to)!r} is not")
     saved = (run / STUDENT).exists() and not any((run / name).exists() for name in SAME)
     summary = None if saved else Summary.read(run / "summary.json")
-    model = load(run)
+    model = as_stored(run)
     contents = {} if saved else {name: _read(run / name) for name in SAME}
     forms = forms_of(model)
     name = to.resolve().name if summary is None else summary.name

@@ -9,7 +9,7 @@ import numpy as np
 
 from recordwise.data.samples import Kind
 from recordwise.data.schema import Schema
-from recordwise.handover.onnx_encoders import encoded, input_name
+from recordwise.handover.onnx_encoders import encoded, given, input_name
 from recordwise.handover.onnx_graph import Graph
 from recordwise.handover.onnx_students import answered
 from recordwise.published import Published
@@ -23,7 +23,7 @@ def _with_names(schema: Schema) -> dict[str, Any]:
     return told
 
 
-def onnx_model(model: Published) -> bytes | None:
+def onnx_model(model: Published, *, of_vectors: bool = False) -> bytes | None:
     """The file, or None where ONNX cannot hold the encoder or the student.
 
     It computes in float64 where Recordwise does, so that both answer alike. What it takes depends on what a sample is:
@@ -36,9 +36,12 @@ def onnx_model(model: Published) -> bytes | None:
 
     It gives `label`, the number of a class (or a zero or a one for each class, where a sample may have several), and
     `probabilities`. Its metadata hold `classes` and `schema` as JSON, and the guarantee.
+
+    Args:
+      of_vectors: Leave the encoder out: it takes `vectors`, what the encoder makes of samples, as float32.
     """
     graph = Graph({column.name for column in model.schema.columns})
-    vectors = encoded(graph, model)
+    vectors = given(graph, model) if of_vectors else encoded(graph, model)
     found = None if vectors is None else answered(graph, vectors, model.student, len(model.classes_))
     if found is None:
         return None
