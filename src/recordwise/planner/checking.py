@@ -5,6 +5,7 @@ Nothing private is looked at: columns are the pool's, clusters are the pool's, a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -280,4 +281,4 @@ def _drowned(chosen: Prediction) -> bool:
 
     A few simulated runs with few queries are right by chance now and then. This is not.
     """
-    return chosen.votes_per_query * chosen.num_queries**0.5 < chosen.noise_std
+    return chosen.votes_per_query * math.sqrt(chosen.num_queries) < chosen.noise_std

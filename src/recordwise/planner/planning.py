@@ -243,13 +243,13 @@ def plan(
     compared = _compared(outlook, terms, recommended, progress) if compare else []
     if compare and terms.rounds == 1 and not terms.one_query_per_class:
         with step(progress, "plan: partitions"):
-            considered.append(_in_two(outlook, terms, recommended))
+            considered.append(in_two(outlook, terms, recommended))
         if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
             recommended = considered[-1]
     return BudgetPlan.of(outlook, recommended, considered, compared)
 
 
-def _in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
+def in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
     """The same choice with two partitions of the pool, at half the budget each."""
     evenly = replace(outlook, queries=replace(outlook.queries, focus=0.0))
     ballot = chosen.num_queries, chosen.votes_per_record
