@@ -10,7 +10,8 @@ samples of the pool, drawn by chance: 200, or ten for each class where that is m
 *several* such draws, because what is off is mostly what one of them does not show.
 
 "letters" is generated here: 26 classes of three bell curves each in 16 columns. A sweep measures other numbers of
-queries than the recommended one, with two clusterings of the pool each. "partitions" asks one clustering of the pool at the whole budget, and two at half of it each.
+queries than the recommended one, with two clusterings of the pool each. "partitions" asks one clustering of the pool at
+the whole budget, and two at half of it each.
 """
 
 from __future__ import annotations
