@@ -96,7 +96,7 @@ def main() -> None:
         for encoder in given.encoder:
             bed = bed_of(name, encoder, given.vectors)
             for epsilon in given.epsilon:
-                earlier = found(name, bed.encoder, epsilon, given.queries) if given.only else None
+                earlier = found(name, bed.encoder, epsilon) if given.only else None
                 size = planned(bed, epsilon) if given.queries == PLANNED else None
                 row = measure(name, bed, epsilon, COMMAND, earlier, size) | {"s_by": given.queries}
                 keep(row)
@@ -108,15 +108,15 @@ def rows() -> list[Row]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
 
 
-def found(data: str, encoder: str, epsilon: float, s_by: str) -> Row | None:
-    """The row that was measured earlier."""
-    asked = {"data": data, "encoder": encoder, "epsilon": epsilon, "s_by": s_by}
+def found(data: str, encoder: str, epsilon: float, **more: str) -> Row | None:
+    """A row that was measured earlier."""
+    asked = {"data": data, "encoder": encoder, "epsilon": epsilon, **more}
     return next((row for row in rows() if asked.items() <= row.items()), None)
 
 
 def keep(row: Row) -> None:
     """Write a row in place of the one with the same data, encoder, epsilon and way to choose the number of queries."""
-    every = [one for one in rows() if one != found(row["data"], row["encoder"], row["epsilon"], row["s_by"])]
+    every = [one for one in rows() if one != found(row["data"], row["encoder"], row["epsilon"], s_by=row["s_by"])]
     data, encoders = list(POOLS), list(ENCODERS.values())
     every.append(row)
     every.sort(

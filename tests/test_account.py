@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recordwise import stored
 from recordwise.account import Account, OpenAccount
 from recordwise.checkpoint import Checkpoint
 from recordwise.errors import ChangedInput, LedgerFault, RecordwiseError
+from recordwise.privacy.guarantee import Neighbours
 from recordwise.privacy.ledger import Ledger
 from recordwise.privacy.noise import SystemNoise
-from recordwise.protocols.central import CentralLaplace
-from recordwise.protocols.release import Release, Tally
+from recordwise.protocols.central import CentralLaplace, CentralPermuteAndFlip
+from recordwise.protocols.release import Release, Tally, pack
 from recordwise.protocols.terms import Terms
 from recordwise.votes import NOBODY, Ballot, Votes
 
@@ -159,3 +162,23 @@ def test_before_anything_was_released_the_payer_may_change(tmp_path: Path) -> No
     with pytest.raises(OSError, match="space"):
         account(tmp_path / "run", ledger=tmp_path / "first.sqlite", budget_epsilon=1.0).pay(1, ROUND, fails)
     assert paid(tmp_path / "run", tmp_path / "second.sqlite") == 7
+
+
+def other_than(asked: str) -> Release:
+    ballot = replace(BALLOT, num_queries=3) if asked == "ballot" else BALLOT
+    protocol = {
+        "ballot": CentralLaplace(ballot=ballot, epsilon=Fraction(1)),
+        "kind": CentralPermuteAndFlip(ballot=ballot, epsilon=Fraction(1)),
+        "neighbours": replace(ROUND, neighbours=Neighbours.ADD_REMOVE),
+    }[asked]
+    return protocol.blank()
+
+
+@pytest.mark.parametrize("asked", ["ballot", "kind", "neighbours"])
+def test_a_kept_release_is_one_that_the_run_asks_for(tmp_path: Path, asked: str) -> None:
+    """A folder without a ledger keeps its releases as files, and anybody who may write there may exchange them."""
+    one = account(tmp_path, individual=False)
+    assert total(one.pay(1, ROUND, lambda: tally(4))) == 4
+    (tmp_path / "release-1").write_bytes(stored.to_bytes(pack(other_than(asked))))
+    with pytest.raises(ChangedInput, match="release of round 1 that was kept is another than this run asks for"):
+        account(tmp_path, individual=False).pay(1, ROUND, lambda: pytest.fail("it was made again"))

@@ -216,9 +216,24 @@ class OpenAccount:
             return released
 
         if self.ledger is None:
-            return unpack(self.folder.keep(f"release-{number}", bound))
+            return _asked_for(protocol, unpack(self.folder.keep(f"release-{number}", bound)), number)
         promise = self.guarantee(protocol.guarantee)  # the ledger refuses what is not private
         held = self.ledger.release(
             self.budget, self._key(number), self._event(protocol), promise, bound, self.folder.name
         )
-        return unpack(held)
+        return _asked_for(protocol, unpack(held), number)
+
+
+def _asked_for(protocol: Protocol[Any], held: Release, number: int) -> Release:
+    """A release that was kept, if it is such as this protocol makes: of its kind, about its ballot, on its terms."""
+    blank = protocol.blank()
+    terms = [
+        (type(one), one.ballot, one.guarantee.trust, one.guarantee.unit, one.guarantee.neighbours)
+        for one in (held, blank)
+    ]
+    if terms[0] != terms[1]:
+        raise ChangedInput(
+            f"the release of round {number} that was kept is another than this run asks for: it was changed, or "
+            "belongs to another run; start a new run in another folder"
+        )
+    return held

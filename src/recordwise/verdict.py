@@ -102,9 +102,9 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     if not _tells_apart(rounds, taught):
         return _nothing(
             "Labels may be noise: within the noise, the released counts of all queries look alike",
-            "Nothing shows that the student knows more than how common each class is. It may: through so much noise only "
-            "large differences show. Spend more, ask fewer queries, gather more records, or use an encoder that tells "
-            "the classes apart.",
+            "Nothing shows that the student knows more than how common each class is. It may: through so much noise "
+            "only large differences show. Spend more, ask fewer queries, gather more records, or use an encoder that "
+            "tells the classes apart.",
         )
     by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
     by_student = float(probabilities.max(axis=1).mean())

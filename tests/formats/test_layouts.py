@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import sys
@@ -14,6 +15,7 @@ import pytest
 from recordwise.data import read
 from recordwise.errors import InvalidInput, MissingExtra
 from recordwise.formats import Layout, files, guessed, text_lines
+from recordwise.formats.long_cells import LONGEST, cells_of_any_length
 
 ROWS = [["Größe", "Ort", "Nr"], ["1,5", "Köln", "a"], ["1.234,75", "Mainz", "b"], ["-2,0e1", "Trier", "c"]]
 
@@ -176,3 +178,21 @@ def test_a_cell_that_a_workbook_spells_wrongly_is_missing_and_every_other_row_st
     loaded = read(tmp_path / "e.xlsx", labels="y")
     assert loaded.samples == [[1], [read_as], [3]]
     assert loaded.labels is not None and loaded.labels.tolist() == [True, False, True]
+
+
+def test_a_long_cell_is_read_and_the_limit_is_the_callers_again(tmp_path: Path) -> None:
+    usual = csv.field_size_limit()
+    long = "x" * (usual + 1)
+    path = write(tmp_path / "d.csv", ";", rows=[["a", "b"], [long, "1,5"]])
+    assert guessed(path).delimiter == ";" and read(path, layout=guessed(path)).samples == [[long, "1.5"]]
+    assert csv.field_size_limit() == usual
+
+
+def test_readers_that_overlap_leave_each_other_the_limit() -> None:
+    usual = csv.field_size_limit()
+    first, second = cells_of_any_length(), cells_of_any_length()
+    with first:
+        second.__enter__()
+    assert csv.field_size_limit() == LONGEST  # the other still reads
+    second.__exit__(None, None, None)
+    assert csv.field_size_limit() == usual

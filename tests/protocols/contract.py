@@ -6,6 +6,7 @@ A case is a protocol on a ballot so small that every draw of its real client, sh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, partialmethod
@@ -62,17 +63,17 @@ class Case:
         return f"{name}-{neighbours}-{'x'.join(map(str, form))}"
 
 
-def given_away(case: Case, protocol: Protocol[Any]) -> tuple[float, float]:
+def given_away(case: Case, protocol: Protocol[Any], enough: float = math.inf) -> tuple[float, float]:
     """The epsilon, at the claimed delta, that the worst pair of neighbours tells: a lower and an upper bound.
 
-    The claim is the healthy protocol's, and so are the neighbours.
+    The claim is the healthy protocol's, and so are the neighbours. Nobody looks further once a pair tells `enough`.
     """
     with pytest.MonkeyPatch.context() as patch:
         if case.keys:
             patch.setattr(hashing.HashFamily, "draw", partialmethod(_one_of_few, case.keys))
         else:
             patch.setattr(hashing, "PRIMES", {2: case.field})
-        return _given_away(case, protocol)
+        return _given_away(case, protocol, enough)
 
 
 def _one_of_few(family: hashing.HashFamily, many: int, count: int, noise: Any) -> Any:
@@ -81,7 +82,7 @@ def _one_of_few(family: hashing.HashFamily, many: int, count: int, noise: Any) -
     return few[noise.uniform_below(many, count)]
 
 
-def _given_away(case: Case, protocol: Protocol[Any]) -> tuple[float, float]:
+def _given_away(case: Case, protocol: Protocol[Any], enough: float) -> tuple[float, float]:
     claim = case.healthy.guarantee
     parties = fewest_parties(protocol, SystemNoise())  # too few of them must be refused, or else are judged
 
@@ -93,8 +94,11 @@ def _given_away(case: Case, protocol: Protocol[Any]) -> tuple[float, float]:
     for others in case.others:
         present = others if parties is None else others[: parties - 1]
         for alike in _exchanged(case):
-            at_least, at_most = spent([law(victim, present) for victim in alike], claim.delta)
-            low, high = max(low, at_least), max(high, at_most)
+            for last in [len(alike)] if enough == math.inf else range(2, len(alike) + 1):
+                at_least, at_most = spent([law(victim, present) for victim in alike[:last]], claim.delta)
+                low, high = max(low, at_least), max(high, at_most)
+                if low > enough:
+                    return low, high
     return low, high
 
 

@@ -76,6 +76,11 @@ def decoded(cell: Any) -> str | None:
     return str(cell)
 
 
+def real(cell: Any) -> Any:
+    """A complex number without imaginary part is a number: pandas makes a column complex for one cell that has one."""
+    return cell.real if isinstance(cell, complex | np.complexfloating) and cell.imag == 0 else cell
+
+
 def number_of(cell: Any) -> float:
     """A finite number: of a number's type, or spelled in decimal digits."""
     if isinstance(cell, str | bytes):
@@ -83,7 +88,7 @@ def number_of(cell: Any) -> float:
         if text is None or "_" in text:  # Python's own spelling of literals
             return NAN
         cell = text.strip()
-    elif not is_number(cell):
+    elif not is_number(cell := real(cell)):
         return NAN
     try:
         value = float(cell)
@@ -101,7 +106,7 @@ def word_of(cell: Any) -> str | None:
         return None
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell))
-    if is_number(cell):
+    if is_number(cell := real(cell)):
         try:
             value = float(cell)
         except Exception:  # whatever a cell holds, it is no name then

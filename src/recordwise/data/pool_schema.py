@@ -35,6 +35,9 @@ def describe(pool: Samples, names: tuple[str, ...], parse: bool) -> Schema:
         names = tuple(map(str, pool.columns))
         if not names:
             raise InvalidInput("the pool must have at least one column, it has none")
+        for name, dtype in pool.dtypes.items():
+            if getattr(dtype, "kind", "") == "c":
+                raise InvalidInput(f"the pool must hold numbers, text or dates. Complex data not supported in {name!r}")
         numeric = as_numbers(pool)
         if numeric is not None and np.isfinite(numeric).all():
             numbers = _numbers(np.result_type(*pool.dtypes))

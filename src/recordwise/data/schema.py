@@ -279,7 +279,9 @@ class Schema:
             samples = self._in_order(samples)
         array = samples if isinstance(samples, np.ndarray) else None
         types = {"": array.dtype} if array is not None else {}
-        self._check_types(dict(samples.dtypes.items()) if hasattr(samples, "iloc") else types)
+        if hasattr(samples, "iloc"):  # pandas makes a column complex for the sake of one record
+            types = {name: dtype for name, dtype in samples.dtypes.items() if getattr(dtype, "kind", "") != "c"}
+        self._check_types(types)
         if self.kind in (Kind.VECTORS, Kind.TABLE):
             width = len(samples.columns) if hasattr(samples, "iloc") else None
             if array is not None and (array.dtype != object or array.ndim != 1):

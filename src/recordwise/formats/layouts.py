@@ -16,6 +16,7 @@ from pathlib import Path
 
 from recordwise.errors import InvalidInput, shown
 from recordwise.formats.files import MOST_CONTENT, ending, understood, unpacked
+from recordwise.formats.long_cells import cells_of_any_length
 
 COMMA, TAB = ",", "\t"
 DELIMITERS = (COMMA, ";", TAB, "|")
@@ -112,8 +113,9 @@ def guessed(path: Path, **known: str | None) -> Layout:
     lines = [*islice(io.StringIO(whole.decode(name, errors), newline=""), _LINES)]
     if len(content) == _LOOKED_AT and 1 < len(lines) < _LINES:
         lines.pop()  # cut off
-    delimiter = layout.delimiter or _delimiter(lines, layout.between(path))
-    cells = [cell for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) for cell in row]
+    with cells_of_any_length():
+        delimiter = layout.delimiter or _delimiter(lines, layout.between(path))
+        cells = [cell for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) for cell in row]
     commas = sum(WITH_COMMA.fullmatch(cell) is not None for cell in cells)
     points = sum(WITH_POINT.fullmatch(cell) is not None for cell in cells)
     decimal = "," if delimiter != COMMA and commas > points else "."

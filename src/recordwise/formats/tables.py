@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -21,6 +20,7 @@ from recordwise.errors import InvalidInput, shown
 from recordwise.formats.documents import json_file, json_from
 from recordwise.formats.files import MOST_CONTENT, content_of, opened, understood, unpacked
 from recordwise.formats.layouts import Layout
+from recordwise.formats.long_cells import cells_of_any_length
 from recordwise.progress import done
 
 PLAIN = Layout()
@@ -39,7 +39,7 @@ def csv_file(path: Path, layout: Layout = PLAIN) -> tuple[list[str], list[list[s
     is no row. Only the file as a whole is refused: no header, or a quote left open, which leaves unclear where any row
     ends.
     """
-    with unpacked(path) as binary, understood(str(path)), _cells_of_any_length():
+    with unpacked(path) as binary, understood(str(path)), cells_of_any_length():
         start = binary.read(2)
         size = binary.seek(0, os.SEEK_END)
         binary.seek(0)
@@ -70,16 +70,6 @@ def check_header(name: str, header: list[str]) -> None:
         raise InvalidInput(f"{name} must have a header of different names, header is {shown(header)}")
     if len(header) > MOST_COLUMNS:
         raise InvalidInput(f"{name} must have at most {MOST_COLUMNS:,} columns, it has {len(header):,}")
-
-
-@contextmanager
-def _cells_of_any_length() -> Iterator[None]:
-    """A long cell is that record's own business and must not stop the others from being read."""
-    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 @contextmanager

@@ -64,10 +64,11 @@ def exact(value: float | int | str | Fraction, name: str = "a privacy parameter"
     try:
         if isinstance(value, str) and (len(value) > MOST_SPELLED or HUGE.search(value)):
             raise ValueError("it has too many digits")
-        if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+        known = isinstance(value, Fraction)  # most are: the general question takes ten times as long
+        if not known and isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
             return Fraction(str(value))  # the shortest decimal that is this float; NumPy's floats have one too
         if not isinstance(value, bool):
-            made = Fraction(value)
+            made = value if isinstance(value, Fraction) else Fraction(value)
             if max(made.numerator.bit_length(), made.denominator.bit_length()) <= MOST_BITS and abs(made) <= LARGEST:
                 return made
     except (ValueError, ArithmeticError, TypeError) as error:

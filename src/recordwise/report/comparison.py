@@ -101,7 +101,8 @@ class Comparison:
 
     def as_text(self) -> str:
         wide = max(len(row.method) for row in self.rows) + 1
-        head = f"{'method':<{wide}}{'epsilon':>9}{'delta':>9}  {'neighbours':<12}{'accuracy':>15}  rounds, public, protects"
+        names = f"{'epsilon':>9}{'delta':>9}  {'neighbours':<12}{'accuracy':>15}  rounds, public, protects"
+        head = f"{'method':<{wide}}{names}"
         lines = [head, "-" * len(head)]
         for row in self.ranked():
             found = f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %" if row.accuracy is not None else "refused"

@@ -132,6 +132,9 @@ class Votes:
 
     def pieces(self, size: int) -> Iterator[Votes]:
         """These votes, so many records at a time, in their order. Nothing is copied."""
+        if 0 < len(self) <= size:
+            yield self
+            return
         for queries, labels in zip(_pieces(self.queries, size), _pieces(self.labels, size), strict=True):
             yield Votes(self.ballot, queries, labels)
 
@@ -155,5 +158,7 @@ def _pieces(rows: NDArray[np.int32], size: int = PIECE) -> Iterator[NDArray[np.i
 
 def _repeats(rows: NDArray[np.int32]) -> bool:
     """Whether some row holds one number twice, NOBODY aside."""
-    ordered = np.sort(rows, axis=1) if rows.shape[1] > 1 else rows
+    if rows.shape[1] == 1:
+        return False
+    ordered = np.sort(rows, axis=1)
     return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NOBODY)).any())

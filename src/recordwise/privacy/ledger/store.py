@@ -235,7 +235,7 @@ def _about_sqlite() -> tuple[Dialect, URL, dict[str, Any]]:
 
 def _sqlite(file: Path, wait: float) -> tuple[Access, Access]:
     def engine(mode: str) -> Engine:
-        def connect() -> sqlite3.Connection:
+        def connect() -> Any:  # a connection of sqlite3
             # No isolation level: the driver opens no transactions of its own behind our back.
             connection = sqlite3.connect(f"{file.as_uri()}?mode={mode}", uri=True, timeout=wait, isolation_level=None)
             try:
