@@ -49,13 +49,13 @@ LABELLED, PER_CLASS = 200, 10
 LABELLINGS = 2
 DRAWS = 2
 NOBODY_ABSTAINS = np.zeros(0, dtype=np.int64)
-IMAGES = ((40, 0.01), (100, 0.1), (200, 1.0))  # (s, epsilon)
+IMAGES = ((40, 0.01), (100, 0.5))  # (s, epsilon)
 PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
     "digits": ((30, 0.05), (30, 0.1), (30, 0.5), (60, 1.0)),
-    "adult": ((50, 0.01), (100, 0.1), (100, 0.5), (200, 1.0)),
-    "abstaining": ((50, 0.01), (50, 0.1), (100, 1.0)),
+    "adult": ((50, 0.05), (100, 0.1), (100, 1.0)),
+    "abstaining": ((50, 0.1), (100, 1.0)),
     "letters": ((52, 0.1), (104, 0.5), (260, 1.0)),
-    "clinc150": ((40, 0.1), (100, 0.5), (200, 1.0)),
+    "clinc150": ((40, 0.1), (100, 1.0)),
     "cifar10": IMAGES,
     "svhn": IMAGES,
     "mnist": IMAGES,
@@ -66,10 +66,9 @@ PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
 }
 SWEEPS: dict[str, dict[float, tuple[int, ...]]] = {
     "digits": {0.5: (10, 20, 40, 100, 200)},
-    "adult": {0.1: (20, 40, 100, 400)},
+    "adult": {0.1: (20, 40, 100)},
     "letters": {1.0: (52, 104, 260)},
     "clinc150": {1.0: (20, 40, 100, 200)},
-    "svhn": {0.1: (100, 200)},
     "abalone": {0.5: (12, 30, 60, 150)},
     "segment": {1.0: (14, 28, 70, 140)},
     "winequality": {1.0: (20, 40, 100, 200)},
