@@ -27,9 +27,9 @@ from benchmarks.provenance import hardware, versions
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.metrics import roc_auc_score
 
 from experiments.rows import Row, Setting, result_row
+from experiments.scores import measured
 from experiments.sources import read_features, sources
 from experiments.steps import cast_votes, design_of, run_round
 from recordwise import pipeline
@@ -48,7 +48,6 @@ RESULTS = HERE / "results" / "teaching.json"
 FEATURES = ("cifar10", "svhn", "mnist")
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
 DRAWS = 3
-BINS = 15
 QUERIES: dict[str, dict[float, tuple[int, ...]]] = {  # by epsilon
     "images": {
         0.01: (40, 100), 0.05: (100,), 0.1: (100, 200, 500), 0.29: (500,), 0.5: (500,),
@@ -141,14 +140,6 @@ def _abstaining_bed() -> Bed:
     return _bed(jitter, labels, np.flatnonzero(some), "none", "linear")
 
 
-def calibration_error(probabilities: Floats, labels: Ints) -> float:
-    """Expected calibration error over equally wide bins of confidence."""
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    which = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = [abs(confidence[which == one].sum() - right[which == one].sum()) for one in range(BINS)]
-    return float(sum(gaps) / len(labels))
-
-
 def taught(bed: Bed, probabilities: Floats, weights: Floats | None = None) -> Any:
     """Today's student of (m, C) labels."""
     if bed.student == "discriminant":
@@ -163,18 +154,8 @@ def full_chances(student: Any, bed: Bed) -> Floats:
     return probabilities
 
 
-def measured(probabilities: Floats, bed: Bed) -> dict[str, float]:
-    found = {
-        "accuracy": float((probabilities.argmax(axis=1) == bed.test_labels).mean()),
-        "calibration_error": calibration_error(probabilities, bed.test_labels),
-    }
-    if bed.num_classes == 2:
-        found["auc"] = float(roc_auc_score(bed.test_labels, probabilities[:, 1]))
-    return {key: round(value, 4) for key, value in found.items()}
-
-
 def measure(data: str, bed: Bed) -> Iterator[Row]:
-    true = measured(full_chances(taught(bed, np.eye(bed.num_classes)[bed.pool_labels]), bed), bed)
+    true = measured(full_chances(taught(bed, np.eye(bed.num_classes)[bed.pool_labels]), bed), bed.test_labels)
     grid = QUERIES["sharpened" if data.endswith(SHARPENED) else "images" if data in FEATURES else data]
     for s in sorted({s for every in grid.values() for s in every}):
         queries = KMeansQueries(num_queries=s, seed=0).ask(bed.pool)
@@ -194,13 +175,13 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
                 student = taught(bed, labels.probabilities[owner], labels.confidence[owner])
                 if bed.student == "discriminant":
                     student = taught(bed, np.eye(bed.num_classes)[labels.hard][owner])
-                today.append(measured(full_chances(student, bed), bed))
+                today.append(measured(full_chances(student, bed), bed.test_labels))
                 learnt = pipeline.teach([asked], bed.pool, bed.pool, design).learnt
                 assert learnt is not None
-                new.append(measured(learnt.student.predict_proba(bed.test), bed))
+                new.append(measured(learnt.student.predict_proba(bed.test), bed.test_labels))
                 if data.endswith(SHARPENED):
                     student = teach(student_from(TAUGHT, seed=0), bed.pool, learnt.probabilities)
-                    other.append(measured(full_chances(student, bed), bed))
+                    other.append(measured(full_chances(student, bed), bed.test_labels))
                 label_accuracy.append(round(float((learnt.probabilities.argmax(axis=1) == bed.pool_labels).mean()), 4))
                 facts.append({"penalty": learnt.penalty, "voting": round(learnt.turnout[0].voting, 2)})
             yield result_row(

@@ -69,6 +69,7 @@ MODELS = ENCODERS | {
     "recordwise.students.per_class.PerClass",
     "recordwise.students.shallow.Linear",
     "recordwise.students.shallow.Mlp",
+    "recordwise.students.within.Regions",
     "recordwise.students.held_network.CountsNetwork",
     "sklearn.dummy.DummyClassifier",
 }

@@ -34,6 +34,10 @@ def test_texts_and_tables_are_read(tmp_path: Path) -> None:
     rows = [f'"{number}",{number / 10},"{["Fair", "Good"][number % 2]}","{"DEF"[number % 3]}"' for number in range(60)]
     (tmp_path / "diamonds.csv").write_text("\n".join(['"","carat","cut","color"', *rows]))
     assert bed_of("diamonds", tmp_path).vectors[0].shape[0] == 18
+    lines = [f"{number}, {'abc'[number % 3]},?,{'xy'[number % 2]}" for number in range(40)]
+    (tmp_path / "hypothyroid.arff").write_text("% A comment\n@relation some\n@DATA\n" + "\n".join(lines))
+    bed = bed_of("hypothyroid", tmp_path)
+    assert len(bed.vectors[0]) == 12 and bed.num_classes == 2
 
 
 @pytest.mark.parametrize(("epsilon", "s"), [(0.01, 6), (1.0, 83), (2.0, 100)])

@@ -15,6 +15,7 @@ from recordwise.students.counts import TableStudent
 from recordwise.students.parts import Network
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
+from recordwise.students.within import Regions
 
 RNG = seeded(0, "onnx graph")
 POOL = (RNG.normal(size=(300, 7)) * np.arange(1, 8) + 3).astype(np.float32)
@@ -38,7 +39,13 @@ def taught(kind: str, vectors: Any, num_classes: int) -> Any:
         return PerClass(Linear()).fit(vectors, np.column_stack([targets, np.ones(len(vectors))]).astype(float))
     network = Network(RNG.normal(size=(dim + 1, 4)), RNG.normal(size=(4, num_classes))) if kind == "network" else None
     coefficients, shift = RNG.normal(size=(dim + 1, num_classes)), RNG.normal(size=num_classes)
-    return TableStudent(coefficients, Scaler().fit(vectors), shift, network)
+    regions = (region(dim, num_classes), region(dim, num_classes)) if kind == "regions" else ()
+    return TableStudent(coefficients, Scaler().fit(vectors), shift, network, regions)
+
+
+def region(dim: int, num_classes: int) -> Regions:
+    shares = RNG.dirichlet(np.ones(num_classes), size=5)
+    return Regions(RNG.normal(size=(dim + 1, 5)), RNG.normal(size=(5, num_classes)), shares, 0.2)
 
 
 def published(pool: Any, encoder: Any, kind: str = "table", num_classes: int = 3, **more: Any) -> Published:

@@ -38,7 +38,9 @@ def agree(model: Published, samples: Any, inputs: Mapping[str, Any]) -> None:
     assert sure.mean() > 0.9 and np.array_equal(labels[sure], model.predict(samples)[sure])
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp", "table", "network", "some classes", "one class", "several"])
+@pytest.mark.parametrize(
+    "kind", ["linear", "mlp", "table", "network", "regions", "some classes", "one class", "several"]
+)
 @pytest.mark.parametrize("num_classes", [2, 4])
 def test_students_answer_alike(kind: str, num_classes: int) -> None:
     agree(published(POOL, "scaler", kind, num_classes), POOL, {"samples": POOL})

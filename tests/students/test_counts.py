@@ -193,7 +193,7 @@ def test_estimates_under_local_trust_teach_too() -> None:
     learnt = learn_from_counts(
         WORLD.pool, [Asked(release=release, owner=queries.owner, graph=graph, num_records=len(votes))]
     )
-    assert right(learnt, WORLD) > 0.7
+    assert right(learnt, WORLD) > 0.6
 
 
 def test_as_many_queries_as_classes_leave_none_to_hold_out() -> None:
@@ -283,7 +283,7 @@ def test_a_network_on_top_learns_what_no_line_can() -> None:
     asked = asked_of(world, "1", s=60)
     line, curve = (learn_from_counts(world.pool, [asked], hidden=hidden) for hidden in (None, 16))
     assert line.student.network is None and curve.student.network is not None
-    assert right(curve, world) > 0.9 > right(line, world)
+    assert right(curve, world) > 0.95 > right(line, world)
     assert curve.explained is not None and line.explained is not None and curve.explained > line.explained
 
 

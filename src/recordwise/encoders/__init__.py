@@ -2,16 +2,19 @@
 
 from recordwise.encoders.encoding import Manner, encode, encode_public, how_encoded
 from recordwise.encoders.hog import Hog
+from recordwise.encoders.joined import Joined
 from recordwise.encoders.module import TorchEncoder, as_tensor
 from recordwise.encoders.sharpened import Sharpened
 from recordwise.encoders.spec import encoder_from
 from recordwise.encoders.table import Table
 from recordwise.encoders.text import Text
+from recordwise.encoders.universal import UniversalSentences
 from recordwise.encoders.vectors import Pca, Scaler
 from recordwise.hashing import fingerprint
 
 __all__ = [
     "Hog",
+    "Joined",
     "Manner",
     "Pca",
     "Scaler",
@@ -19,6 +22,7 @@ __all__ = [
     "Table",
     "Text",
     "TorchEncoder",
+    "UniversalSentences",
     "as_tensor",
     "encode",
     "encode_public",

@@ -84,8 +84,19 @@ def _probabilities(graph: Graph, vectors: str, student: Any) -> str | None:
 
 def _from_counts(graph: Graph, vectors: str, student: TableStudent) -> str:
     value = graph.cast(scaled(graph, vectors, student.scaler), np.float64)
-    logits = graph.affine(value, student.coefficients[:-1], student.coefficients[-1] + student.shift)
+    logits = graph.affine(value, student.coefficients[:-1], student.coefficients[-1])
     if student.network is not None:
         hidden = graph.add("Tanh", graph.affine(value, student.network.first[:-1], student.network.first[-1]))
         logits = graph.add("Add", logits, graph.add("MatMul", hidden, graph.constant(student.network.second)))
-    return graph.add("Softmax", logits, axis=1)
+    shares = []
+    for one in student.regions:
+        scores = graph.affine(value, one.nearness[:-1], one.nearness[-1])
+        place = graph.add("ArgMax", scores, axis=1, keepdims=0)
+        logits = graph.add("Add", logits, graph.add("Gather", graph.constant(one.offsets), place, axis=0))
+        shares.append(graph.add("Gather", graph.constant(one.weight * one.shares), place, axis=0))
+    own = graph.constant(1 - sum(one.weight for one in student.regions))
+    known = graph.add("Mul", graph.add("Softmax", logits, axis=1), own)
+    for share in shares:
+        known = graph.add("Add", known, share)
+    odds = graph.add("Mul", known, graph.constant(np.exp(student.shift - student.shift.max())))
+    return graph.add("Div", odds, graph.add("ReduceSum", odds, graph.constant([1], np.int64), keepdims=1))

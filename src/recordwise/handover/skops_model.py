@@ -68,7 +68,8 @@ def _parts(one: Any) -> list[Any] | None:
     if type(one) in (Linear, Mlp):
         return [_scaler(one.scaler_), type(one).from_state(one.state()).model_]  # without its optimizer
     if type(one) is TableStudent:
-        return None if one.network is not None or one.threshold is not None else [_scaler(one.scaler), _regression(one)]
+        plain = one.network is None and one.threshold is None and not one.regions
+        return [_scaler(one.scaler), _regression(one)] if plain else None
     return None if _ours(one) else [one]
 
 

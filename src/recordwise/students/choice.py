@@ -2,6 +2,8 @@
 
 Queries are held out in folds. Everything is fitted without their cells, the decoder's opinion included, and then asked
 for them. Nothing private is looked at, so it costs nothing.
+
+How far the chosen student is believed within queries is found the same way, with neighbours held out together.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
+from recordwise.students.within import believable, folds_of
 
 FOLDS = 4
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
@@ -24,7 +27,7 @@ NETWORK_QUERIES = 50  # below which no network is tried: so few rows do not tell
 TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
 CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
 
-Hidden = Callable[[int], list[CountTable]]  # the tables without the cells of one fold
+Without = Callable[[Sequence[Ints], int], list[CountTable]]  # the tables without the cells of one fold
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,31 +49,38 @@ class Choice:
     explained: float
 
 
-def choose(
-    vectors: Singles,
-    owners: Sequence[Ints],
-    tables: Sequence[CountTable],
-    folds: Sequence[Ints],
-    without: Hidden,
-    *,
-    hidden: int | None,
-    rng: np.random.Generator,
-) -> Choice:
-    """The parts and weights under which held-out rows are likeliest.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Material:
+    """What choices are made with.
 
-    Args:
+    Attributes:
+      vectors: (m, dim) the pool.
       owners: For each table (m,) the query of each sample.
       tables: With all cells.
-      folds: For each table (s,) the fold in which each query is held out.
-      without: The tables as they are when a fold's cells were never seen.
-      hidden: Units of a network to try on top of the linear parts; None tries none, nor is one where queries are few.
+      without: The tables as they are when a fold's cells were never seen, given every query's fold.
+      hidden: Units of a network to try on top of the linear parts; None tries none.
     """
-    if sum(len(table.cells) for table in tables) < NETWORK_QUERIES:
-        hidden = None
+
+    vectors: Singles
+    owners: Sequence[Ints]
+    tables: Sequence[CountTable]
+    without: Without
+    hidden: int | None
+
+    @property
+    def network_units(self) -> int | None:
+        """Of the network that is tried; None where queries are few."""
+        return self.hidden if sum(len(table.cells) for table in self.tables) >= NETWORK_QUERIES else None
+
+
+def choose(material: Material, *, rng: np.random.Generator) -> Choice:
+    """The parts and weights under which held-out rows are likeliest."""
+    folds = [rng.permutation(len(table.cells)) % FOLDS for table in material.tables]
+    hidden = material.network_units
     linear = 1.0 if hidden is None else 0.5  # of the work, about
     with part(0.0, 0.2 * linear):
-        trial = _Trial.of(vectors, owners, tables, folds, without, rng)
-    decoded = [logits_of(trial.vectors, discriminant(trial.vectors, held)) for held in trial.fitted]
+        trial = _Trial.of(material, folds, rng)
+    decoded = trial.decoded()
     parts, penalty = [decoded], None
     weights, bias, score = trial.judged(parts)
     with part(0.2 * linear, linear):
@@ -80,7 +90,7 @@ def choose(
         penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
     network_penalty = None
     if hidden is not None:
-        base = [mixed([logits[fold] for logits in parts], weights, bias) for fold in range(FOLDS)]
+        base = trial.mixed(parts, weights, bias)
         alone = score
         with part(linear, 1.0):
             for number, strength in enumerate(NETWORK_PENALTIES):
@@ -104,6 +114,27 @@ def choose(
     )
 
 
+def slope_within(material: Material, choice: Choice, mates: Sequence[Ints], *, rng: np.random.Generator) -> float:
+    """How far the chosen student is believed within queries: it is fitted again without pairs of neighbours.
+
+    Args:
+      mates: For each table (s,) the neighbour that each query is held out with.
+    """
+    trial = _Trial.of(material, [folds_of(mate, FOLDS, rng) for mate in mates], rng)
+    parts = [trial.decoded()]
+    if choice.penalty is not None:
+        fits = [regression(trial.vectors, held, choice.penalty) for held in trial.fitted]
+        parts.append([logits_of(trial.vectors, one) for one in fits])
+    logits = trial.mixed(parts, choice.weights, choice.bias)
+    if choice.network_penalty is not None and material.hidden is not None:
+        strength = choice.network_penalty
+        for fold, held in enumerate(trial.fitted):
+            net = network(trial.vectors, logits[fold], held, hidden=material.hidden, penalty=strength, rng=rng)
+            logits[fold] = logits[fold] + net.logits(trial.vectors)
+    answers = softmax(trial.answers(logits))
+    return believable([(one.mean @ answers).astype(np.float64) for one in trial.judges], trial.judges, mates)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Trial:
     """Some of the pool, and every fold's tables over it.
@@ -122,30 +153,32 @@ class _Trial:
     held_out: list[Bools]
 
     @classmethod
-    def of(
-        cls,
-        vectors: Singles,
-        owners: Sequence[Ints],
-        tables: Sequence[CountTable],
-        folds: Sequence[Ints],
-        without: Hidden,
-        rng: np.random.Generator,
-    ) -> _Trial:
-        some = _trial_samples(owners, len(vectors), rng)
+    def of(cls, material: Material, folds: Sequence[Ints], rng: np.random.Generator) -> _Trial:
+        """Of queries that are held out in these folds."""
+        some = _trial_samples(material.owners, len(material.vectors), rng)
         # Samples of no query get no fold.
-        fold_of = np.concatenate(
-            [np.where(owner[some] >= 0, fold[owner[some]], -1) for owner, fold in zip(owners, folds, strict=True)]
-        )
+        fold_of = np.concatenate([
+            np.where(owner[some] >= 0, fold[owner[some]], -1)
+            for owner, fold in zip(material.owners, folds, strict=True)
+        ])  # fmt: skip
         fitted = []
         for fold in range(FOLDS):
-            fitted.append([table.of_samples(some) for table in without(fold)])
+            fitted.append([table.of_samples(some) for table in material.without(folds, fold)])
             done(fold + 1, FOLDS)
         return cls(
-            vectors=vectors[some],
+            vectors=material.vectors[some],
             fitted=fitted,
-            judges=_stacked([table.of_samples(some) for table in tables]),
+            judges=_stacked([table.of_samples(some) for table in material.tables]),
             held_out=[fold_of == fold for fold in range(FOLDS)],
         )
+
+    def decoded(self) -> list[Singles]:
+        """Each fold's logits by the decoder's part."""
+        return [logits_of(self.vectors, discriminant(self.vectors, held)) for held in self.fitted]
+
+    def mixed(self, parts: Sequence[Sequence[Singles]], weights: Doubles, bias: Doubles) -> list[Singles]:
+        """Each fold's logits by all parts together."""
+        return [mixed([logits[fold] for logits in parts], weights, bias) for fold in range(FOLDS)]
 
     def answers(self, by_fold: Sequence[Singles]) -> Singles:
         """(t · tables, C) the logits of each copy, by the fold that did not see its query."""

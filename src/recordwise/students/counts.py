@@ -10,14 +10,16 @@ Three ingredients, all post-processing of the release:
   is, how much of either goes into the student, and its temperature, are whatever predicts those cells best. The table
   joins only where it predicts them clearly better.
 
-The student is linear in the end: a sum of two linear maps. A small network may be tried on top of it, and joins by the
-same rule.
+The two make a sum of two linear maps. A small network may be tried on top of it, and joins by the same rule. Counts do
+not say how well a student tells a query's samples apart, so it is believed there as far as it predicts how neighbouring
+queries differ (`within`), and a sample's probabilities lie around the class shares that are believed of its query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,13 +37,14 @@ from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
 from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
-from recordwise.students.choice import FOLDS, choose
+from recordwise.students.choice import Choice, Material, choose, slope_within
 from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
 from recordwise.students.table import CountTable, mean_over, tilted
+from recordwise.students.within import UNKNOWN, Regions, mates_of, regions_of, with_regions
 
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
-CHOSEN, FITTED = 0.85, 0.95  # of the work, about: settings are chosen, the linear student is fitted
+CHOSEN, FITTED = 0.65, 0.8  # of the work, about: settings are chosen, the student is fitted
 ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
 FEW = 3  # queries per class, below which none can be spared for a fold
 
@@ -78,6 +81,7 @@ class Learnt:
         nats per query; None where queries are too few to hold any out.
       penalty: The chosen penalty of the fit to the table; None where the decoder's labels alone were chosen.
       weights: How much of the decoder's and of the table's student went in.
+      slope: How far the student is believed within queries, from 0 to 1; the rest is the queries' class shares.
     """
 
     student: Any
@@ -87,10 +91,20 @@ class Learnt:
     explained: float | None
     penalty: float | None
     weights: tuple[float, ...]
+    slope: float
 
 
 class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A softmax regression on scaled vectors, perhaps with a network on top, as `learn_from_counts` found them."""
+    """A softmax regression on scaled vectors, perhaps with a network on top, and what is believed of regions.
+
+    Args:
+      coefficients: (dim + 1, C) of the regression.
+      scaler: Of the samples.
+      shift: (C,) the logarithms of what the odds of each class are multiplied by in the end.
+      network: On top of the regression, or None.
+      regions: As `learn_from_counts` found them; none leaves the student's own probabilities.
+      threshold: Of two classes, the second is the answer where its probability is at least this.
+    """
 
     def __init__(
         self,
@@ -98,12 +112,14 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scaler: Scaler,
         shift: Doubles,
         network: Network | None = None,
+        regions: tuple[Regions, ...] = (),
         threshold: float | None = None,
     ) -> None:
         self.coefficients = coefficients
         self.scaler = scaler
         self.shift = shift
         self.network = network
+        self.regions = regions
         self.threshold = threshold
 
     @property
@@ -116,10 +132,11 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) the probability of each class, in the ballot's order."""
         vectors = self.scaler.transform(flat("samples", X))
-        logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1] + self.shift
+        logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1]
         if self.network is not None:
             logits += self.network.logits(vectors)
-        return softmax(logits)
+        odds = with_regions(vectors, logits, self.regions) * np.exp(self.shift - self.shift.max())
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def predict(self, X: Samples) -> Ints:
         """(n,) the likeliest class; of two, the second where its probability reaches the threshold."""
@@ -153,56 +170,82 @@ def learn_from_counts(
         likelier one.
       seed: Of the folds, of the samples that choices are tried on, and of a network's first weights.
     """
-    releases = _tallies(asked)
-    if hidden is not None:
-        whole(hidden=hidden)
-    check_threshold(threshold, releases[0].ballot.num_classes)
+    _refuse_mistakes(pool, asked, hidden, threshold)
     scaler = Scaler().fit(flat("pool", pool))
     vectors = scaler.transform(flat("pool", pool))
-    for one in asked:
-        if np.asarray(one.owner).shape != (len(vectors),):
-            raise InvalidInput(f"owner must name the query of each of {len(vectors)} samples, got {one.owner.shape}")
-    everything = [np.ones(release.ballot.num_queries, dtype=bool) for release in releases]
-    who = tuple(_turnout(*each) for each in zip(asked, releases, everything, strict=True))
-    tables = _tables(asked, everything)
-    parts, choice = [discriminant(vectors, tables)], None
-    rng = seeded(seed, "teaching from counts")
-    if all(len(seen) >= FEW * releases[0].ballot.num_classes for seen in everything):
-        folds = [rng.permutation(len(seen)) % FOLDS for seen in everything]
-        with part(0.0, CHOSEN), threadpool_limits(ALONE):
-            choice = choose(
-                vectors,
-                [one.owner for one in asked],
-                tables,
-                folds,
-                lambda fold: _tables(asked, [numbers != fold for numbers in folds]),
-                hidden=hidden,
-                rng=rng,
-            )
-    if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
-        weights, bias = blend([logits_of(vectors, parts[0])], tables)
-    else:
-        weights, bias = choice.weights, choice.bias
-        with part(CHOSEN, FITTED), threadpool_limits(ALONE):
-            parts.append(regression(vectors, tables, choice.penalty))
-    coefficients = sum((w * one for w, one in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
-    coefficients[-1] += bias
-    logits, net = logits_of(vectors, coefficients), None
-    if choice is not None and choice.network_penalty is not None and hidden is not None:
-        with part(FITTED, 1.0), threadpool_limits(ALONE):
-            net = network(vectors, logits, tables, hidden=hidden, penalty=choice.network_penalty, rng=rng)
+    material = Material(
+        vectors=vectors, owners=[one.owner for one in asked], tables=tables_of(asked), without=partial(_without, asked),
+        hidden=hidden,
+    )  # fmt: skip
+    tables, rng = material.tables, seeded(seed, "teaching from counts")
+    with threadpool_limits(ALONE):
+        with part(0.0, CHOSEN):
+            choice = choose(material, rng=rng) if _enough(tables) else None
+        with part(CHOSEN, FITTED):
+            coefficients, weights = _linear(material, choice)
+            logits = logits_of(vectors, coefficients)
+            net = _network(material, choice, logits, rng)
+        slope = UNKNOWN
+        if choice is not None:
+            mates = [mates_of((table.mean @ vectors) * scaler.scale_) for table in tables]
+            with part(FITTED, 1.0):
+                slope = slope_within(material, choice, mates, rng=seeded(seed, "neighbours held out together"))
+    if net is not None:
         logits = logits + net.logits(vectors)
-    probabilities = tilted(softmax(logits), tables)
+    regions = regions_of(vectors, scaler.scale_, softmax(logits), tables, slope)
+    probabilities = tilted(with_regions(vectors, logits, regions).astype(np.float32), tables)
+    shift = class_shift(class_weight, probabilities)
+    who = tuple(_turnout(one, tally, _all(tally)) for one, tally in zip(asked, _tallies(asked), strict=True))
     return Learnt(
-        student=TableStudent(coefficients, scaler, class_shift(class_weight, probabilities), net, threshold),
+        student=TableStudent(coefficients, scaler, shift, net, regions, threshold),
         probabilities=probabilities,
         turnout=who,
         contrast=tuple(
-            contrast(release, voted.rates, one.graph) for one, release, voted in zip(asked, releases, who, strict=True)
+            contrast(tally, voted.rates, one.graph)
+            for one, tally, voted in zip(asked, _tallies(asked), who, strict=True)
         ),
         explained=None if choice is None else choice.explained,
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
+        slope=slope,
+    )
+
+
+def _refuse_mistakes(pool: Samples, asked: Sequence[Asked], hidden: int | None, threshold: float | None) -> None:
+    num_classes = _tallies(asked)[0].ballot.num_classes
+    if hidden is not None:
+        whole(hidden=hidden)
+    check_threshold(threshold, num_classes)
+    for one in asked:
+        if np.asarray(one.owner).shape != (len(pool),):
+            raise InvalidInput(f"owner must name the query of each of {len(pool)} samples, got {one.owner.shape}")
+
+
+def _enough(tables: Sequence[CountTable]) -> bool:
+    """Whether queries can be spared for folds."""
+    return all(len(table.cells) >= FEW * table.cells.shape[1] for table in tables)
+
+
+def _linear(material: Material, choice: Choice | None) -> tuple[Doubles, Doubles]:
+    """(dim + 1, C) coefficients of the parts together, and their weights."""
+    vectors, tables = material.vectors, material.tables
+    parts = [discriminant(vectors, tables)]
+    if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
+        weights, bias = blend([logits_of(vectors, parts[0])], tables)
+    else:
+        weights, bias = choice.weights, choice.bias
+        parts.append(regression(vectors, tables, choice.penalty))
+    coefficients = sum((w * one for w, one in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
+    coefficients[-1] += bias
+    return coefficients, weights
+
+
+def _network(material: Material, choice: Choice | None, base: Singles, rng: np.random.Generator) -> Network | None:
+    """The network on top of the (m, C) logits `base`, where one was chosen."""
+    if choice is None or choice.network_penalty is None or material.hidden is None:
+        return None
+    return network(
+        material.vectors, base, material.tables, hidden=material.hidden, penalty=choice.network_penalty, rng=rng
     )
 
 
@@ -228,7 +271,16 @@ def _tallies(asked: Sequence[Asked]) -> list[Tally]:
 
 def tables_of(asked: Sequence[Asked]) -> list[CountTable]:
     """What each release says, row by row, and the decoder's opinion of it."""
-    return _tables(asked, [np.ones(release.ballot.num_queries, dtype=bool) for release in _tallies(asked)])
+    return _tables(asked, [_all(tally) for tally in _tallies(asked)])
+
+
+def _all(tally: Tally) -> Bools:
+    return np.ones(tally.ballot.num_queries, dtype=bool)
+
+
+def _without(asked: Sequence[Asked], folds: Sequence[Ints], fold: int) -> list[CountTable]:
+    """What the rows outside one fold say."""
+    return _tables(asked, [numbers != fold for numbers in folds])
 
 
 def _turnout(one: Asked, tally: Tally, seen: Bools) -> Turnout:
@@ -267,9 +319,9 @@ def class_shift(class_weight: ClassWeight, probabilities: Floats) -> Doubles:
         share = np.asarray(probabilities.mean(axis=0, dtype=np.float64))
         return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
     given = class_weight if isinstance(class_weight, Mapping) else dict(enumerate(class_weight))
-    partial = isinstance(class_weight, Mapping) or len(given) == num_classes
+    some = isinstance(class_weight, Mapping) or len(given) == num_classes
     weights = np.array([given.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
-    if not (partial and set(given) <= set(range(num_classes)) and ((weights > 0) & np.isfinite(weights)).all()):
+    if not (some and set(given) <= set(range(num_classes)) and ((weights > 0) & np.isfinite(weights)).all()):
         raise InvalidInput(f"class_weight must be > 0 for classes in [0, {num_classes}), got {class_weight!r}")
     return np.log(weights)
 

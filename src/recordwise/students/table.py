@@ -62,11 +62,15 @@ class CountTable:
         fit, by_residual, by_variance = self.law.log_likelihood(self.cells - expected, expected * growth + WHOLE)
         return fit.sum(axis=1), self.rates[:, None] * (by_variance * growth - by_residual)
 
+    def share_variance(self, shares: Doubles) -> Doubles:
+        """(s, C) the variance of the released shares around these, by noise and by chance."""
+        rates = self.rates[:, None]
+        return np.asarray((self.law.variance + rates * np.maximum(shares, 0.01)) / rates**2)
+
     def trust(self, shares: Doubles) -> Doubles:
         """(s, C) how far the released shares are to be followed from these, each weighed by its variance."""
         own = np.maximum(shares * (1 - shares), 1e-4) / (1 + STRENGTH)
-        seen = (self.law.variance + self.rates[:, None] * np.maximum(shares, 0.01)) / self.rates[:, None] ** 2
-        return np.asarray(self.counted[:, None] * own / (own + seen))
+        return np.asarray(self.counted[:, None] * own / (own + self.share_variance(shares)))
 
     def believed(self, shares: Doubles) -> Doubles:
         """(s, C) class shares between the student's and the released ones."""
@@ -125,12 +129,21 @@ def moved_to(probabilities: NDArray[Any], means: Sequence[csr_array], wanted: Se
     Args:
       means: As from `mean_over`, one for each partition of the samples.
     """
+    return factors_to(probabilities, means, wanted)[0]
+
+
+def factors_to(
+    probabilities: NDArray[Any], means: Sequence[csr_array], wanted: Sequence[Doubles]
+) -> tuple[Singles, list[Doubles]]:
+    """As `moved_to`, and the logarithms of each partition's (s, C) factors."""
     moved = probabilities.astype(np.float32)
     members = [(mean.T > 0).astype(np.float32) for mean in means]
+    factors = [np.zeros_like(target) for target in wanted]
     for _ in range(TILTS):
-        for mean, member, target in zip(means, members, wanted, strict=True):
+        for mean, member, target, total in zip(means, members, wanted, factors, strict=True):
             ratio = (target + 1e-3) / ((mean @ moved).astype(np.float64) + 1e-3)
+            total += np.log(ratio)
             factor = member @ ratio.astype(np.float32)
             moved = moved * np.where(factor > 0, factor, 1.0)
             moved = moved / moved.sum(axis=1, keepdims=True)
-    return np.asarray(moved, dtype=np.float32)
+    return np.asarray(moved, dtype=np.float32), factors

@@ -1,0 +1,128 @@
+"""How far a student is believed within a query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recordwise.arrays import Doubles, Floats, Ints, softmax
+from recordwise.labels import query_graph
+from recordwise.labels.likelihood import CellLaw
+from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.central import CentralLaplace
+from recordwise.queries import KMeansQueries
+from recordwise.students.counts import Asked, TableStudent, learn_from_counts
+from recordwise.students.table import CountTable, mean_over
+from recordwise.students.within import UNKNOWN, believable, folds_of, mates_of, regions_of, with_regions
+from recordwise.votes import Ballot, cast_votes
+
+RNG = np.random.default_rng(0)
+
+
+def table_of(shares: Doubles, *, votes: float, std: float) -> CountTable:
+    """A released table of queries with these class shares, one pool sample each."""
+    s = len(shares)
+    cells = RNG.poisson(votes * shares) + std * RNG.normal(size=shares.shape)
+    return CountTable(
+        mean=mean_over(np.arange(s), s), cells=cells, law=CellLaw(scale=None, variance=std**2),
+        rates=np.full(s, votes), grain=np.full(s, 0.01), prior=np.full(shares.shape, 1 / shares.shape[1]),
+        counted=np.ones(s),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("s", [2, 7, 40])
+def test_mates_are_pairs_and_the_closest_two_are_one(s: int) -> None:
+    centres = RNG.normal(size=(s, 3))
+    mates = mates_of(centres)
+    paired = np.flatnonzero(mates >= 0)
+    assert len(paired) == s - s % 2 and (mates[mates[paired]] == paired).all() and (mates[paired] != paired).all()
+    distance = np.linalg.norm(centres[:, None] - centres[None], axis=2) + np.diag(np.full(s, np.inf))
+    one, other = np.unravel_index(distance.argmin(), distance.shape)
+    assert mates[one] == other
+
+
+def test_equal_centres_still_find_mates() -> None:
+    assert sorted(mates_of(np.zeros((5, 2))))[0] == -1 and (mates_of(np.zeros((4, 2))) >= 0).all()
+
+
+def test_mates_are_held_out_together() -> None:
+    mates = mates_of(RNG.normal(size=(21, 3)))
+    folds = folds_of(mates, 4, RNG)
+    paired = np.flatnonzero(mates >= 0)
+    assert (folds[paired] == folds[mates[paired]]).all() and set(folds) == {0, 1, 2, 3}
+
+
+# With 400 queries of 500 votes a slope has a standard error near 0.02: six of them are never reached by chance.
+@pytest.mark.parametrize("real", [0.25, 0.6, 1.0])
+def test_a_student_is_believed_as_far_as_its_differences_are_real(real: float) -> None:
+    level = RNG.uniform(0.3, 0.7, size=200).repeat(2)
+    claimed = np.tile([0.2, -0.2], 200)
+    truth, said = (np.stack([level + step, 1 - level - step], axis=1) for step in (real * claimed, claimed))
+    mates: Ints = np.arange(400) ^ 1
+    found = believable([said], [table_of(truth, votes=500, std=2)], [mates])
+    assert abs(found - real) < 0.12
+
+
+def test_noise_that_hides_all_differences_leaves_it_open() -> None:
+    said = RNG.dirichlet(np.ones(3), size=20)
+    found = believable([said], [table_of(said, votes=10, std=1e5)], [np.arange(20) ^ 1])
+    assert abs(found - UNKNOWN) < 0.01
+
+
+def test_rows_that_do_not_count_say_nothing() -> None:
+    said = RNG.dirichlet(np.ones(3), size=20)
+    table = replace(table_of(said, votes=1e4, std=0.1), counted=np.zeros(20))
+    assert believable([said], [table], [np.arange(20) ^ 1]) == pytest.approx(UNKNOWN)
+
+
+def test_a_sample_gets_the_shares_of_its_own_region() -> None:
+    centres = 10 * RNG.normal(size=(6, 4))
+    owner = np.arange(60) % 6
+    pool = (centres[owner] + 0.1 * RNG.normal(size=(60, 4))).astype(np.float32)
+    shares = RNG.dirichlet(np.ones(3), size=6)
+    table = replace(table_of(shares, votes=1e6, std=1e-3), mean=mean_over(owner, 6), counted=np.arange(6) != 2.0)
+    logits = RNG.normal(size=(60, 3)).astype(np.float32)
+    regions = regions_of(pool, np.ones(4), softmax(logits), [table], 0.4)
+    found = with_regions(pool, logits, regions)
+    some = owner != 2  # a query that does not count is no region
+    assert len(regions[0].shares) == 5 and regions[0].weight == pytest.approx(0.6)
+    assert np.allclose(found.sum(axis=1), 1)
+    # Its mean over a region is what is believed there, and its spread is as much of the student's as it is believed.
+    believed = table.cells / 1e6
+    for query in set(owner[some]):
+        assert np.allclose(found[owner == query].mean(axis=0), believed[query], atol=0.01)
+    sure = with_regions(pool, logits, [replace(regions[0], weight=0.0)])
+    assert np.allclose(found, 0.4 * sure + 0.6 * regions[0].shares[regions[0].at(pool)])
+    assert np.allclose(with_regions(pool, logits, ()), softmax(logits))
+
+
+def surprise(student: TableStudent, samples: Floats, labels: Ints) -> float:
+    """Mean log-loss."""
+    return float(-np.log(student.predict_proba(samples)[np.arange(len(labels)), labels]).mean())
+
+
+def test_regions_mend_a_student_that_misfits() -> None:
+    """Classes of several bell curves each: a line predicts queries well on average, and their samples badly."""
+    rng = np.random.default_rng(0)
+    centres = 1.5 * rng.normal(size=(5, 4, 6))
+    labels = [rng.integers(5, size=size) for size in (2_000, 12_000, 3_000)]
+    pool, records, test = (
+        (centres[one, rng.integers(4, size=len(one))] + rng.normal(size=(len(one), 6))).astype(np.float32)
+        for one in labels
+    )
+    queries = KMeansQueries(num_queries=120, seed=0).ask(pool)
+    votes = cast_votes(records, labels[1], queries.vectors, Ballot(num_queries=120, num_classes=5))
+    protocol = CentralLaplace(ballot=votes.ballot, epsilon=Fraction(1))
+    release = protocol.server([protocol.client(votes, SeededNoise(0))], SeededNoise(0))
+    graph = query_graph(pool, queries.vectors)
+    learnt = learn_from_counts(
+        pool, [Asked(release=release, owner=queries.owner, graph=graph, num_records=len(records))]
+    )
+    student = learnt.student
+    alone = TableStudent(student.coefficients, student.scaler, student.shift)
+    assert learnt.slope < 0.8
+    assert surprise(student, test, labels[2]) < surprise(alone, test, labels[2]) - 0.2
+    assert student.score(test, labels[2]) > alone.score(test, labels[2]) + 0.1
