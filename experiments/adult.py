@@ -86,7 +86,7 @@ def row(
         "test_accuracy": [round(value, 4) for value in test],
         "label_accuracy": [round(value, 4) for value in labels],
         "nonprivate_accuracy": round(full, 4),
-        "versions": versions(),
+        "versions": versions("numpy", "scipy", "scikit-learn"),
         "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
         "command": "python -m experiments.adult",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),

@@ -21,6 +21,7 @@ from experiments.sources import ALL
 
 RESULTS = Path(__file__).parent / "results"
 FOLDER = re.compile(r"(?P<data>mnist|cifar10|svhn)(-agreed)?-\d+")
+PAPER = re.compile(r"paper-(?P<kind>simclr|densenet|mixmatch)(-\d+)?")
 METHODS = {"alone": "self-supervised on the pool", "agreed": "sharpened by consensus", "simclr": "SimCLR"}
 STUDENTS = {
     "mnist": "self-labelled ResNet-18 of width 32",
@@ -72,7 +73,7 @@ def student_rows(data: str, kind: str, facts: Row, command: str) -> Iterator[Row
             queries="k-means" if setting.s != CLASSES else "clusters",
             student=STUDENTS["ensemble" if voted else kind],
             way=way_of(facts["labels"]),
-            seeds=[f"{seed_of(facts['labels'])}/0"],
+            seeds=[f"{seed_of(facts['labels'])}/{facts.get('draw', 0)}"],
             test_accuracy=[facts[key]],
             label_accuracy=[facts[f"{setting.name}_labels"]],
             nonprivate_accuracy=truth,
@@ -124,12 +125,12 @@ def main() -> None:
     features: list[Row] = []
     students: list[Row] = []
     for path in sorted(Path(sys.argv[1]).glob("**/*.json")):
-        facts, run = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name)
-        if path.stem == "paper-simclr":
+        facts, run, paper = json.loads(path.read_text()), FOLDER.fullmatch(path.parent.name), PAPER.fullmatch(path.stem)
+        if paper and paper["kind"] == "simclr":
             command = f"python -m experiments.paper simclr --epochs {facts['epochs']}"
             features.append(features_row(facts["data"], "simclr", facts, command))
-        elif path.stem in ("paper-densenet", "paper-mixmatch"):
-            kind = path.stem.removeprefix("paper-")
+        elif paper:
+            kind = paper["kind"]
             command = f"python -m experiments.paper {kind} --released runs/{facts['labels']}/released.npz"
             command += f" --features {facts['features']}"
             students += student_rows(facts["data"], kind, facts, f"{command} --epochs {facts['epochs']}")

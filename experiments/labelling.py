@@ -254,7 +254,7 @@ def planned(features: Features, epsilon: float) -> int:
     )
 
 
-def write_released(features: Features, settings: list[Setting], path: Path) -> None:
+def write_released(features: Features, settings: list[Setting], path: Path, draw: int) -> None:
     """What the linear student says of the pool under each setting and, to compare with, the true labels, for `teach`.
 
     The student's own answers are better labels than those it was taught: it has seen all of the pool.
@@ -262,11 +262,11 @@ def write_released(features: Features, settings: list[Setting], path: Path) -> N
     truth = features.labels["public"]
     kept = {}
     for setting in settings:
-        taught = label(features, setting, 0)
+        taught = label(features, setting, draw)
         kept[setting.name] = linear_student(features, taught, "public")
         print(f"{setting.name}: {right(taught, truth):.4f} of the pool labelled right, "
               f"{right(kept[setting.name], truth):.4f} after the linear student", flush=True)  # fmt: skip
-    parts = {}
+    parts: dict[str, NDArray[Any]] = {"draw": np.array(draw)}
     for name, labels in (kept | {"truth": truth}).items():
         counts = np.bincount(labels, minlength=CLASSES) + 1.0
         parts[f"{name}/labels"], parts[f"{name}/prior"] = labels.astype(np.int8), counts / counts.sum()
@@ -288,6 +288,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
     parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; other rows stay")
     parser.add_argument("--released", type=Path, help="write labels for `teach` here, and no results")
+    parser.add_argument("--draw", type=int, default=0, help="of the noise, for the labels that --released writes")
     parser.add_argument(
         "--stem",
         help="of the features to go by, such as cifar10-together; all if not given. One of several, such as svhn-12, "
@@ -316,7 +317,7 @@ def main() -> None:
     for source, every, settings in asked:
         settings = [setting for setting in settings if not given.only or setting.name in given.only]
         if given.released:
-            write_released(every[0], settings, given.released)
+            write_released(every[0], settings, given.released, given.draw)
             return
         rows = []
         for setting in settings:

@@ -30,7 +30,7 @@ from experiments.images import Images, load_images
 from experiments.measuring import Log, made_by, measure, share
 from experiments.rows import CLASSES
 from experiments.svhn import RECIPE as SVHN
-from experiments.vision import NEIGHBOURS
+from experiments.vision import NEIGHBOURS, draw_of, sets_of_labels
 from recordwise.data import Rule
 from recordwise.vision.densenet import DenseNet
 from recordwise.vision.mixmatch import MixMatch, mixmatch
@@ -45,26 +45,20 @@ from recordwise.vision.training import TrainingRun
 from recordwise.vision.wide_resnet import WideResNet
 
 DATA = {"simclr": "cifar10", "densenet": "cifar10", "mixmatch": "svhn"}
-SEED = 12
 UNLABELLED = 5.0  # MixMatch's weight: three quarters of the pool are labelled here, and the run is short
 
 
-def compare_simclr(images: Images, epochs: int, compute: Compute, log: Log) -> None:
+def compare_simclr(images: Images, epochs: int, run: TrainingRun, log: Log) -> None:
     with log.timed("simclr"):
-        backbone = simclr(images.public, SimClr(epochs=epochs), run=TrainingRun(seed=SEED, compute=compute))
-    measure(backbone, images, compute, log, "simclr", mirror=CIFAR10.mirror)
-
-
-def sets_of_labels(released: Path) -> list[str]:
-    """The names of the sets of labels in a file that `experiments.labelling` wrote."""
-    with np.load(released) as file:
-        return list(dict.fromkeys(key.split("/")[0] for key in file.files))
+        backbone = simclr(images.public, SimClr(epochs=epochs), run=run)
+    measure(backbone, images, run.compute, log, "simclr", mirror=CIFAR10.mirror)
 
 
 def teach(
-    stage: str, images: Images, released: Path, features: Path, epochs: int, compute: Compute, log: Log, only: list[str]
+    stage: str, images: Images, released: Path, features: Path, epochs: int, run: TrainingRun, log: Log, only: list[str]
 ) -> None:
     """One student from nothing for each set of labels."""
+    compute = run.compute
     mean, deviation = channel_statistics(images.public)
     vectors = torch.from_numpy(compact.read(features)[0]["public"]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
@@ -74,20 +68,18 @@ def teach(
             trusted = agreeing(labels, neighbours)
             labels, trusted = labels[: len(images.public)], trusted[: len(images.public)]  # fewer under --limit
             targets = functional.one_hot(labels, CLASSES).float()
-            with log.timed(name), fresh_weights(SEED):
+            with log.timed(name), fresh_weights(run.seed):
                 if stage == "densenet":
                     body = DenseNet(mean=mean, deviation=deviation)
                     network: nn.Module = Classifier(body, body.dim, CLASSES)
                     settings = Supervised(epochs=epochs, view=WEAK_VIEW, rate=0.1)
                     weight = 0.5 + 0.5 * trusted.float()  # a label that its neighbours share counts twice
-                    network = train(
-                        network, images.public, targets, weight, settings, run=TrainingRun(seed=SEED, compute=compute)
-                    )
+                    network = train(network, images.public, targets, weight, settings, run=run)
                 else:
                     network = mixmatch(
                         WideResNet(mean=mean, deviation=deviation), images.public, targets, trusted,
                         MixMatch(epochs=epochs, rate=0.1, unlabelled_weight=UNLABELLED, view=SVHN.student.weak),
-                        run=TrainingRun(seed=SEED, compute=compute),
+                        run=run,
                     )  # fmt: skip
             said = features_of(network, images.test, compute, mirror=stage == "densenet").argmax(1)
             log.say(
@@ -108,6 +100,7 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", default=[], help="settings by name")
     parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=12, help="of weights, batches and views, and in the log's name")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--limit", type=int, help="use this many images of each part, to see that it runs")
@@ -128,15 +121,16 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     data = DATA[given.stage]
     images = load_images(data, Rule.CLEAN, given.runs / f"{data}.npz", compute, given.limit)
-    log = Log(given.runs / f"paper-{given.stage}.json")
-    log.say(data=data, seed=SEED, pool=len(images.public), epochs=given.epochs, **made_by(compute))
+    log = Log(given.runs / f"paper-{given.stage}-{given.seed}.json")
+    log.say(data=data, seed=given.seed, pool=len(images.public), epochs=given.epochs, **made_by(compute))
     if given.stage == "simclr":
-        compare_simclr(images, given.epochs, compute, log)
+        compare_simclr(images, given.epochs, TrainingRun(seed=given.seed, compute=compute), log)
     else:
         # DenseNet has 120 different convolutions: compiling them takes longer than it saves.
         compute = replace(compute, compile=compute.compile and given.stage != "densenet")
-        log.say(labels=given.released.parent.name, features=str(features))
-        teach(given.stage, images, given.released, features, given.epochs, compute, log, given.only)
+        log.say(labels=given.released.parent.name, draw=draw_of(given.released), features=str(features))
+        run = TrainingRun(seed=given.seed, compute=compute)
+        teach(given.stage, images, given.released, features, given.epochs, run, log, given.only)
 
 
 if __name__ == "__main__":

@@ -230,6 +230,18 @@ def write_features(
     compact.write(folder / "features.npz", features, numbers, dims=recipe.dims)
 
 
+def sets_of_labels(released: Path) -> list[str]:
+    """The names of the sets of labels in a file that `experiments.labelling` wrote."""
+    with np.load(released) as file:
+        return list(dict.fromkeys(key.split("/")[0] for key in file.files if "/" in key))
+
+
+def draw_of(released: Path) -> int:
+    """The draw of the noise behind those labels."""
+    with np.load(released) as file:
+        return int(file["draw"]) if "draw" in file else 0
+
+
 def teach(
     images: Images,
     recipe: Recipe,
@@ -248,12 +260,12 @@ def teach(
     """
     log, kept_answers = Log(out / f"{released.stem}.json"), out / f"{released.stem}-answers.npz"
     answers = dict(np.load(kept_answers)) if kept_answers.exists() else {}
-    log.say(seed=seed, labels=released.parent.name, **made_by(compute))
+    log.say(seed=seed, labels=released.parent.name, draw=draw_of(released), **made_by(compute))
     backbone = load_weights(empty_backbone(images, recipe, compute), folder / "backbone.safetensors").eval()
     vectors = torch.from_numpy(compact.read(features)[0]["public"][: len(images.public)]).to(compute.device)
     neighbours = nearest(functional.normalize(vectors, dim=1), NEIGHBOURS)
     with np.load(released) as file:
-        for name in dict.fromkeys(key.split("/")[0] for key in file.files):
+        for name in sets_of_labels(released):
             if f"{name}_test" in log.facts:
                 continue
             labels = torch.from_numpy(file[f"{name}/labels"][: len(images.public)]).long().to(compute.device)

@@ -150,6 +150,17 @@ def test_a_watcher_ends_with_the_step() -> None:
     assert not watcher.is_alive()
 
 
+def test_work_goes_on_where_nobody_reads_the_lines() -> None:
+    looked = threading.Event()
+
+    def gone() -> None:
+        looked.set()
+        raise BrokenPipeError
+
+    with every_second(gone, seconds=0.01):
+        assert looked.wait(600)
+
+
 @pytest.mark.parametrize("student", ["mlp", "several"])
 def test_students_that_can_say_how_far_they_are_do(student: str) -> None:
     rng, seen = np.random.default_rng(0), Seen()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -151,8 +151,9 @@ def every_second(look: Callable[[], None], seconds: float = 1.0) -> Iterator[Non
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(seconds):
-            look()
+        with suppress(OSError, ValueError):  # nobody reads the lines any more: the work goes on
+            while not ended.wait(seconds):
+                look()
 
     watcher = threading.Thread(target=watch, name=WATCHER, daemon=True)
     watcher.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,20 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
       student: Only where the stored one is a network of your own: a module of the same layers, or a `TorchStudent`.
       trusted: Types beyond those that skops trusts, which it may build. Their code runs.
     """
+
+    def bring(parts: dict[str, Any]) -> None:
+        parts["encoder"] = _brought(parts["encoder"], encoder)
+        parts["student"] = _taught(parts["student"], student, len(parts["classes_"]))
+
+    return _opened(folder, trusted, bring)
+
+
+def as_stored(folder: str | Path) -> Published:
+    """The same for handing it on: a part that `load` would have to be brought is a `stored.Absent`."""
+    return _opened(folder, (), lambda parts: None)
+
+
+def _opened(folder: str | Path, trusted: Collection[str], bring: Callable[[dict[str, Any]], None]) -> Published:
     path = Path(folder) / FILE
     try:
         content = content_of(path)
@@ -122,8 +136,7 @@ def load(folder: str | Path, *, encoder: Any = None, student: Any = None, truste
         parts = stored.from_bytes(content, foreign=True, trusted=trusted)
         if not (isinstance(parts, dict) and parts.pop("format", None) == FORMAT):
             raise InvalidInput("must be a student of this version")
-        parts["encoder"] = _brought(parts["encoder"], encoder)
-        parts["student"] = _taught(parts["student"], student, len(parts["classes_"]))
+        bring(parts)
         return Published(**parts)
     except (MissingExtra, _NotBrought):
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from recordwise import PrivateDistiller
-from recordwise.data import Kind, Schema, rows, taken
+from recordwise.data import Kind, Schema, read, rows, taken
 from recordwise.data.held import Frame, adopted_labels, labels_in
 from recordwise.errors import InvalidInput
 from recordwise.hashing import fingerprint
@@ -160,6 +161,20 @@ def test_a_dataset_of_hugging_face_teaches_and_is_asked() -> None:
         Schema.of(datasets.DatasetDict({"train": pool, "test": pool}))
     with pytest.raises(InvalidInput, match="a stream has none"):
         Schema.of(pool.to_iterable_dataset())
+
+
+def test_a_folder_that_hugging_face_wrote_is_read_like_the_dataset(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    kinds = datasets.ClassLabel(names=["old", "young"])
+    held = datasets.Dataset.from_dict({**people(6), "who": [0, 1] * 3}).cast_column("who", kinds)
+    held.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": held}).save_to_disk(tmp_path / "splits")
+    for folder in (tmp_path / "one", tmp_path / "splits" / "train"):
+        loaded = read(folder, labels="who")
+        assert loaded.labels is not None and loaded.labels.tolist() == ["old", "young"] * 3
+        schema = Schema.of_loaded(loaded)
+        assert schema == Schema.of(held.remove_columns("who"))
+        assert schema.read(loaded.samples).samples.tolist() == schema.read(held.remove_columns("who")).samples.tolist()
 
 
 def test_a_dataset_of_pytorch_teaches_and_is_asked() -> None:

@@ -78,10 +78,11 @@ def test_what_the_paper_used_is_collected_too(runs: Path):
     taught = {"data": "cifar10", "labels": "cifar10-together", "features": "f.npz", "epochs": 9, "truth_test": 0.9}
     said = {"central-s500-k1-eps1_test": 0.8, "central-s500-k1-eps1_labels": 0.85}
     (runs / "paper-densenet.json").write_text(json.dumps({"seed": 12, **taught, **said, **MADE}))
+    (runs / "paper-densenet-13.json").write_text(json.dumps({"seed": 13, "draw": 1, **taught, **said, **MADE}))
     (features,) = rows(runs, "features")
     assert (features["method"], features["knn_test"]) == ("SimCLR", 0.7)
     (student,) = rows(runs, "students")
-    assert (student["student"], student["way"], student["test_accuracy"]) == ("DenseNet-121", "together", [0.8])
-    assert student["seeds"] == ["all/0"]  # of the features, not the student's own
+    assert (student["student"], student["way"], student["test_accuracy"]) == ("DenseNet-121", "together", [0.8, 0.8])
+    assert student["seeds"] == ["all/0", "all/1"]  # of the features, not the student's own, and of the noise
     assert student["command"].endswith("--released runs/cifar10-together/released.npz --features f.npz --epochs 9")
     assert features["command"].endswith("simclr --epochs 60")

@@ -21,6 +21,7 @@ from recordwise.students.counts import Asked, tables_of
 from recordwise.students.held_network import HeldToCounts
 from recordwise.vision.augment import Augment
 from recordwise.vision.imitate import Imitate
+from recordwise.vision.self_label import SelfLabel
 from recordwise.vision.steps import Compute
 from recordwise.vision.supervised import Supervised
 from recordwise.votes import Ballot, Votes
@@ -28,9 +29,10 @@ from recordwise.votes import Ballot, Votes
 ASKED = Setting(s=20, epsilon=1.0)
 ONE = held.Run(setting=ASKED, epochs=4, seed=1)
 PLAN = held.Schedule(
-    runs=(ONE, replace(ONE, seed=2, taught=True)),
+    runs=(ONE, replace(ONE, seed=2, taught=True), replace(ONE, seed=3, self_labelled=True)),
     imitate=Imitate(epochs=1, batch=32, view=Augment()),
     held=HeldToCounts(batch=24, labelled_batch=4, first_epochs=1, ask_every=1),
+    self_label=SelfLabel(trusting_epochs=1, batch=32),
     truth=Supervised(epochs=1, batch=32, view=Augment()),
     width=4,
 )
@@ -61,13 +63,18 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
         first=np.log(first),
         linear=linear,
     )
-    vectors = rng.normal(size=(96, 5)).astype(np.float32)
+    vectors = (np.eye(10)[first.argmax(1)] + 0.01 * rng.normal(size=(96, 10))).astype(np.float32)
+    monkeypatch.setattr(held, "NEIGHBOURS", 3)  # of an image's own label, so that it is trusted
     held.teach(images, vectors, PLAN, data="cifar10", compute=Compute(), folder=tmp_path)
     (tmp_path / "features").mkdir()
     np.savez(tmp_path / "features" / "labels.npz", cifar10_public=np.arange(96) % 10, cifar10_test=np.arange(20) % 10)
     monkeypatch.setattr(held, "HERE", tmp_path)
-    one, with_linear, taught, mean = held.rows_of(tmp_path, "cifar10", PLAN)
-    assert [row["seeds"] for row in (one, with_linear, taught, mean)] == [["1/0"], ["1/0"], ["2/0"], ["all/0"]]
+    one, with_linear, taught, alone, mean = held.rows_of(tmp_path, "cifar10", PLAN)
+    seeds = [row["seeds"] for row in (one, with_linear, taught, alone, mean)]
+    assert seeds == [["1/0"], ["1/0"], ["2/0"], ["3/0"], ["all/0"]]
+    assert alone["student"] == "self-labelled ResNet-18 of width 4"
+    assert alone["label_accuracy"] == one["label_accuracy"]
+    assert mean["student"].startswith("mean of 2 networks")  # of those that are held to the counts
     answers = [np.load(tmp_path / f"{run.name}.npz")["test"].astype(float) for run in PLAN.runs]
     wanted = np.arange(20) % 10
     assert with_linear["test_accuracy"] == [(np.argmax(answers[0] + linear, axis=1) == wanted).mean()]
@@ -80,6 +87,18 @@ def test_each_release_teaches_a_network_that_may_teach_another_and_both_make_a_m
     wrong = first.argmax(1) != np.arange(96) % 10
     believed = np.load(tmp_path / f"{ONE.name}.npz")["pool"].argmax(1)
     assert one["taught"][0]["errors_kept"] == round((believed != np.arange(96) % 10)[wrong].mean(), 4)
+
+
+def test_what_counts_without_noise_bring_stands_beside_what_those_with_noise_do(tmp_path: Path):
+    exact = held.Run(setting=replace(ASKED, epsilon=held.EXACT), epochs=4)
+    first = np.eye(10)[np.arange(20) % 5]
+    (tmp_path / "releases").mkdir()
+    np.savez(tmp_path / "releases" / f"{exact.release}.npz", first=first)
+    plan = replace(PLAN, runs=(ONE, exact))
+    without_network = {f"first {exact.setting.name}": 0.5}
+    assert held.twins_of(tmp_path, plan, np.arange(20) % 10) == without_network
+    (tmp_path / f"{exact.name}.json").write_text('{"test": 0.75}')
+    assert held.twins_of(tmp_path, plan, np.arange(20) % 10) == without_network | {exact.setting.name: 0.75}
 
 
 def test_errors_that_a_network_kept_are_told_from_those_it_made():

@@ -17,6 +17,7 @@ from recordwise.vision.densenet import DenseNet
 from recordwise.vision.mixmatch import MixMatch
 from recordwise.vision.simclr import SimClr
 from recordwise.vision.steps import Compute
+from recordwise.vision.training import TrainingRun
 from recordwise.vision.wide_resnet import WideResNet
 
 CPU = Compute(device="cpu")
@@ -44,7 +45,16 @@ def test_the_papers_students_learn_released_labels(
     compact.write(tmp_path / "some.npz", vectors, {}, dims=9)
     np.savez(tmp_path / "released.npz", **{"one/labels": labels, "two/labels": labels})
     log = Log(tmp_path / "paper.json")
-    teach(stage, images, tmp_path / "released.npz", tmp_path / "some.npz", 1, CPU, log, ["one"])
+    teach(
+        stage,
+        images,
+        tmp_path / "released.npz",
+        tmp_path / "some.npz",
+        1,
+        TrainingRun(seed=12, compute=CPU),
+        log,
+        ["one"],
+    )
     facts = json.loads((tmp_path / "paper.json").read_text())
     assert 0 <= facts["one_test"] <= 1
     assert facts["one_labels"] == pytest.approx(0.7, abs=0.01)
@@ -54,7 +64,7 @@ def test_the_papers_students_learn_released_labels(
 
 def test_simclr_is_measured_as_our_features_are(images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paper, "SimClr", functools.partial(SimClr, width=2, hidden=8, projection=4, batch=64))
-    compare_simclr(images, 1, CPU, Log(tmp_path / "paper.json"))
+    compare_simclr(images, 1, TrainingRun(compute=CPU), Log(tmp_path / "paper.json"))
     assert {"simclr_knn_test", "simclr_purity10", "simclr_purity500"} <= json.loads(
         (tmp_path / "paper.json").read_text()
     ).keys()

@@ -22,7 +22,7 @@ from recordwise import cli
 KNOWN = {0, 1, 2, 3, 4, 5, 6, 7, 8}  # 70 is a fault that nobody thought of, 130 an interrupted command
 PATIENCE = 240  # seconds: far more than any of these commands takes, on a busy machine too
 OURS = "recordwise: "  # the one line
-STEP = " ..."  # the end of a line that shows how far a run is
+STEP = (" ...", " left", " so far")  # the ends of lines that show how far a run is; on a busy machine there are more
 NOTE = f"{OURS}note: "  # what a check found that stops nothing
 HOLDER = "for the holder only"  # lines beside the output that tell of records
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import runpy
 import sys
 from contextlib import redirect_stdout
@@ -17,9 +18,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 from tests.handover.students import POOL, TEXTS, published
+from typer.testing import CliRunner
 
+from recordwise import PrivateDistiller, load, save
+from recordwise.cli.main import app
 from recordwise.data.schema import Schema
 from recordwise.handover.forms import Forms, forms_of
+from recordwise.privacy.noise import SeededNoise
 from recordwise.published import Published
 
 
@@ -76,6 +81,29 @@ def test_where_onnx_cannot_hold_it_the_example_reads_skops(tmp_path: Path, monke
     assert used(forms, tmp_path, monkeypatch) == str([str(one) for one in model.predict(POOL[:9])])
 
 
+@pytest.mark.parametrize("kind", ["named vectors", "unnamed table", "several classes"])
+def test_the_example_for_onnx_finds_columns_by_their_names(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    names = [f"column {place}" for place in range(7)]
+    rows: list[list[Any]] = POOL[:40].astype(float).tolist()
+    schema = Schema(kind="vectors", columns=[{"name": name} for name in names])  # type: ignore[arg-type]
+    if kind == "unnamed table":
+        rows = [[*row[:-1], "ab"[place % 2]] for place, row in enumerate(rows)]
+        schema = Schema.of(np.array(rows, dtype=object))
+        assert not schema.names
+    model = published(
+        rows, "scaler" if schema.names else "table", "several" if "several" in kind else "table", schema=schema
+    )
+    lines = [",".join(map(str, row)) for row in [names[::-1], *(row[::-1] for row in rows)]]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    told = model.predict(rows)
+    expected = [str(one) if np.ndim(one) == 0 else [str(at) for at in np.flatnonzero(one)] for one in told]
+    assert used(forms_of(model), tmp_path, monkeypatch) == str(expected)
+
+
 def test_an_encoder_of_text_of_the_user_s_own_goes_with_the_student(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +124,41 @@ def test_what_neither_can_hold_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not forms_of(forest).files
 
 
+class Network:
+    """An encoder that nobody can write down, as a pretrained network is."""
+
+    def fit(self, pool: Any, y: object = None) -> Network:
+        return self
+
+    def transform(self, samples: Any) -> Any:
+        return np.array([[len(one), one.count("a")] for one in samples], dtype=np.float32)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    fingerprint = "the same"
+
+
+def test_without_its_encoder_a_student_takes_the_encoder_s_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pretrained networks are handed over by their makers; a run with one is still exported."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    texts = [("aa" if place % 2 else "b") * (1 + place % 9) for place in range(200)]
+    model = PrivateDistiller(4.0, classes=["few", "many"], num_queries=8, encoder=Network())
+    labels = np.array(["few", "many"])[np.arange(200) % 2]
+    model.fit(texts[:150], labels[:150], X_public=texts[150:], noise=SeededNoise(0))
+    save(model, tmp_path / "saved")
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "saved"), "--to", str(tmp_path / "given")])
+    assert told.exit_code == 0, told.output
+    assert "ONNX cannot hold Network. model.onnx takes the vectors it makes" in told.stderr
+    np.save(tmp_path / "given" / "vectors.npy", Network().transform(texts[:9]))
+    forms = Forms(files={"use.py": (tmp_path / "given" / "use.py").read_bytes()})
+    assert used(forms, tmp_path / "given", monkeypatch) == str(model.predict(texts[:9]).tolist())
+    assert load(tmp_path / "given", encoder=Network()).predict(texts[:3]).tolist() == model.predict(texts[:3]).tolist()
+
+
 @pytest.mark.parametrize(("package", "name"), [("onnx", "model.onnx"), ("skops.io", "model.skops")])
 def test_a_missing_package_is_named_in_one_line(package: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for one in (package, f"{package}.numpy_helper"):
@@ -106,3 +169,18 @@ def test_a_missing_package_is_named_in_one_line(package: str, name: str, monkeyp
     (line,) = made.left_out
     extra = name.partition(".")[2]
     assert line.startswith(f"{name} was left out: ") and line.endswith(f"pip install 'recordwise[{extra}]'")
+
+
+def test_a_student_that_was_saved_from_python_is_handed_over(tmp_path: Path) -> None:
+    pytest.importorskip("skops.io")
+    rows = POOL + 9 * (np.arange(300) % 2)[:, None]
+    model = PrivateDistiller(4.0, classes=["low", "high"], num_queries=8, student=GaussianNB())
+    model.fit(rows[:200], np.array(["low", "high"])[np.arange(200) % 2], X_public=rows[200:], noise=SeededNoise(0))
+    save(model, tmp_path / "saved")
+    told = CliRunner().invoke(app, ["export", str(tmp_path / "saved"), "--to", str(tmp_path / "given"), "--json"])
+    assert told.exit_code == 0, told.output
+    names = [Path(one).name for one in json.loads(told.stdout)["written"]]
+    assert names == ["student.npz", "README.md", "model.skops", "use.py"]
+    card = (tmp_path / "given" / "README.md").read_text()
+    assert str(model.guarantee_) in card and "2 classes (low, high)" in card and "not scored here" in card
+    assert load(tmp_path / "given").predict(rows[:4]).tolist() == ["low", "high", "low", "high"]

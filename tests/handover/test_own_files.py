@@ -334,7 +334,7 @@ def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monke
     card = (tmp_path / "given" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: recordwise\n")
     assert "Pure differential privacy" in card and "88.1 % sure instead of 50 %" in card
-    assert ("\n\nmodel.onnx was left out" in card) != (tmp_path / "given" / "model.onnx").exists()
+    assert ("\n\nThere is no file here for" in card) != (tmp_path / "given" / "model.onnx").exists()
     assert "was not scored" in card and "SHA-256" in card and str(tmp_path) not in card
     again = CliRunner().invoke(app, ["export", run, "--to", "given"])
     assert again.exit_code != 0 and "new or an empty folder" in str(again.exception)

@@ -58,7 +58,7 @@ def predict(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A finished run's folder.")],
+    run: Annotated[Path, typer.Argument(help="A finished run's folder, or one that recordwise.save wrote.")],
     to: Annotated[Path, typer.Option(help="A new folder for what is handed over.")],
     quiet: Quiet = False,
     as_json: Json = False,

@@ -5,51 +5,57 @@ from __future__ import annotations
 import json
 
 from recordwise.handover.forms import Forms
+from recordwise.published import Published
 from recordwise.report import Summary
 
 TASKS = {"text": "text-classification", "images": "image-classification"}
+MOST_NAMED = 20  # classes
 
 
-def model_card(summary: Summary, forms: Forms) -> str:
+def model_card(name: str, model: Published, forms: Forms, summary: Summary | None = None) -> str:
     """The card: what the model is, what it promises, what was public, how to use it.
 
     Args:
       forms: The student for those who do not have Recordwise.
+      summary: Of the run; None where the student was saved from Python.
     """
+    classes = [str(one) for one in model.classes_]
+    named = ", ".join(classes[:MOST_NAMED]) + (", …" if len(classes) > MOST_NAMED else "")
     lines = [
         "---",
         "library_name: recordwise",
-        f"pipeline_tag: {TASKS.get(summary.reading['kind'], 'tabular-classification')}",
+        f"pipeline_tag: {TASKS.get(model.schema.kind, 'tabular-classification')}",
         "tags: [differential-privacy, knowledge-distillation, recordwise]",
         "---",
-        f"# {summary.name}",
+        f"# {name}",
         "",
-        f"A classifier of {len(summary.classes)} classes ({', '.join(summary.classes[:20])}"
-        f"{', …' if len(summary.classes) > 20 else ''}), taught by private records that voted on public samples.",
+        f"A classifier of {len(classes)} classes ({named}), taught by private records that voted on public samples.",
         "",
         "## What it promises",
         "",
-        summary.statement,
+        str(model.guarantee_),
         "",
-        summary.odds,
+        model.guarantee_.as_odds(),
         "",
         "## How right it is",
         "",
-        accuracy(summary),
-        "",
-        summary.verdict["text"],
+        *(["It was not scored here."] if summary is None else [accuracy(summary), "", summary.verdict["text"]]),
         "",
         "## What is public",
         "",
-        f"- The pool: {summary.pool_size:,} samples, SHA-256 `{summary.hashes['pool']}`.",
-        f"- How a sample is read (the schema), SHA-256 `{summary.hashes['schema']}`:",
+        *([] if summary is None else _pool(summary)),
+        f"- How a sample is read (the schema), SHA-256 `{model.schema.digest}`:",
         "",
         "```json",
-        json.dumps(summary.reading, indent=1, ensure_ascii=False),
+        json.dumps(model.schema.as_dict(), indent=1, ensure_ascii=False),
         "```",
         "",
         "- The list of classes"
-        + ("." if summary.classes_declared else ", which was read off the private labels and is not protected."),
+        + (
+            "."
+            if summary is None or summary.classes_declared
+            else ", which was read off the private labels and is not protected."
+        ),
         "- Everything in this folder. The private records are not in it, nor where they lie.",
         "",
         "## How to use it",
@@ -59,12 +65,7 @@ def model_card(summary: Summary, forms: Forms) -> str:
         *_without_recordwise(forms),
         "",
         "Reading these files runs no code that they bring.",
-        "",
-        "## Fingerprints",
-        "",
-        *(f"- {name}: `{value}`" for name, value in summary.hashes.items()),
-        *(f"- {name} {version}" for name, version in summary.versions.items()),
-        f"- made {summary.created}",
+        *([] if summary is None else _fingerprints(summary)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -81,13 +82,25 @@ def accuracy(summary: Summary) -> str:
     )
 
 
+def _pool(summary: Summary) -> list[str]:
+    pool = f"- The pool: {summary.pool_size:,} samples, SHA-256 `{summary.hashes['pool']}`."
+    return [pool, f"- The encoder: {summary.settled['encoder']}."]
+
+
 def _without_recordwise(forms: Forms) -> list[str]:
     if not forms.files:
-        return forms.left_out
+        return ["There is no file here for those without it."]
+    example = forms.files["use.py"].decode().rstrip()
+    without = f"Without it, with {forms.needs} (`use.py`):"
+    return [*forms.left_out, *[""] * bool(forms.left_out), without, "", "```python", example, "```"]
+
+
+def _fingerprints(summary: Summary) -> list[str]:
     return [
-        f"Without it, with {forms.needs} (`use.py`):",
         "",
-        "```python",
-        forms.files["use.py"].decode().rstrip(),
-        "```",
+        "## Fingerprints",
+        "",
+        *(f"- {name}: `{value}`" for name, value in summary.hashes.items()),
+        *(f"- {name} {version}" for name, version in summary.versions.items()),
+        f"- made {summary.created}",
     ]

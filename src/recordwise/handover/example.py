@@ -25,6 +25,8 @@ UNNAMED = """with open("new.csv", newline="") as file:
 NAMED = f"""{ROWS}names = [column["name"] for column in schema["columns"]]
 samples = np.array([[row[name] for name in names] for row in rows], dtype=np.float32)
 """
+ENCODED = """vectors = np.load("vectors.npy").astype(np.float32)  # what the encoder makes of new samples
+"""
 ARRAYS = """samples = np.load("new.npy").astype(np.float32)
 """
 PICTURES = """height, width = schema["shape"][:2]
@@ -69,15 +71,18 @@ for column in schema["columns"]:
 """
 
 
-def onnx_example(schema: Schema, *, several: bool = False) -> str:
+def onnx_example(schema: Schema, *, several: bool = False, of_vectors: bool = False) -> str:
     """`use.py` for `model.onnx`.
 
     Args:
       several: Whether a sample may have several classes.
+      of_vectors: Whether the encoder is left out.
     """
     standard, packages, functions = ["import json"], ["import numpy as np", "import onnxruntime"], ""
     given = '{"samples": samples}'
     match Kind(schema.kind):
+        case _ if of_vectors:
+            read, given = ENCODED, '{"vectors": vectors}'
         case Kind.TABLE:
             kinds = [kind for kind in READ if kind in {column.kind for column in schema.columns}]
             standard = ["import csv", *standard, *["from contextlib import suppress"] * bool(kinds)]

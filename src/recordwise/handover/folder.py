@@ -1,4 +1,4 @@
-"""A run's folder becomes one to hand over: student, labels, report and a card that says what they are."""
+"""A folder becomes one to hand over: student, labels, report and a card that says what they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from recordwise.formats import content_of
 from recordwise.handover.card import model_card
 from recordwise.handover.forms import forms_of
 from recordwise.handover.labelled import read_labelled
-from recordwise.published import load, save
+from recordwise.published import FILE as STUDENT
+from recordwise.published import as_stored, save
 from recordwise.report import Summary
 
 SAME = ("labels.csv", "report.html", "summary.json")
@@ -26,27 +27,31 @@ class HandedOver:
 
 
 def hand_over(run: Path, to: Path) -> HandedOver:
-    """Write what a finished run may publish into a new folder.
+    """Write what may be published into a new folder: of a finished run, or of a student that was saved from Python.
 
     The student is there as `student.npz`, which Recordwise reads, and in a form for those without it: `model.onnx`, or
-    `model.skops` where ONNX cannot hold it, with an example in `use.py`. Labels are CSV, and Parquet where pyarrow is
-    installed.
+    `model.skops` where ONNX cannot hold it, with an example in `use.py`. Of a run its labels are there, too, as CSV and
+    as Parquet where pyarrow is installed.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise InvalidInput(f"--to must be a new or an empty folder, {str(to)!r} is not")
-    summary, model = Summary.read(run / "summary.json"), load(run)
-    contents = {name: _read(run / name) for name in SAME}
+    saved = (run / STUDENT).exists() and not any((run / name).exists() for name in SAME)
+    summary = None if saved else Summary.read(run / "summary.json")
+    model = as_stored(run)
+    contents = {} if saved else {name: _read(run / name) for name in SAME}
     forms = forms_of(model)
+    name = to.resolve().name if summary is None else summary.name
+    contents |= {"README.md": model_card(name, model, forms, summary).encode(), **forms.files}
     make_folder(to)
     written, left_out = [save(model, to)], list(forms.left_out)
-    contents |= {"README.md": model_card(summary, forms).encode(), **forms.files}
-    try:
-        contents["labels.parquet"] = read_labelled(run / "labels.csv").as_parquet()
-    except MissingExtra as missing:
-        left_out.append(f"labels.parquet was left out: {missing}")
-    for name, content in contents.items():
-        write_whole(to / name, content)
-        written.append(to / name)
+    if not saved:
+        try:
+            contents["labels.parquet"] = read_labelled(run / "labels.csv").as_parquet()
+        except MissingExtra as missing:
+            left_out.append(f"labels.parquet was left out: {missing}")
+    for one, content in contents.items():
+        write_whole(to / one, content)
+        written.append(to / one)
     return HandedOver(written=written, left_out=left_out)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from recordwise.data.samples import Kind
 from recordwise.errors import MissingExtra
@@ -11,6 +12,7 @@ from recordwise.handover.example import onnx_example, skops_example
 from recordwise.handover.onnx_model import onnx_model
 from recordwise.handover.skops_model import skops_model
 from recordwise.published import Published
+from recordwise.stored import Absent
 from recordwise.students.per_class import PerClass
 
 
@@ -30,21 +32,34 @@ class Forms:
 
 
 def forms_of(model: Published) -> Forms:
-    """The student as ONNX; as skops where ONNX cannot hold it; as neither where both cannot."""
+    """The student with its encoder as ONNX; as skops where ONNX cannot hold them; else the student alone as ONNX."""
+    several, encoder = type(model.student) is PerClass, _name(model.encoder)
+    file = "model.onnx"
     try:
         content = onnx_model(model)
-    except MissingExtra as missing:
-        return Forms(left_out=[f"model.onnx was left out: {missing}"])
-    if content is not None:
-        needs = "ONNX Runtime and Pillow" if model.schema.kind == Kind.IMAGES else "ONNX Runtime"
-        example = onnx_example(model.schema, several=type(model.student) is PerClass)
-        return Forms(files={"model.onnx": content, "use.py": example.encode()}, needs=needs)
-    try:
+        if content is not None:
+            needs = "ONNX Runtime and Pillow" if model.schema.kind == Kind.IMAGES else "ONNX Runtime"
+            return _with(file, content, onnx_example(model.schema, several=several), needs)
+        file = "model.skops"
         content = skops_model(model)
+        if content is not None:
+            example = skops_example(model.schema, [str(one) for one in model.classes_])
+            return _with(file, content, example, "skops and scikit-learn")
+        file = "model.onnx"
+        content = onnx_model(model, of_vectors=True)
+        if content is not None:
+            example = onnx_example(model.schema, several=several, of_vectors=True)
+            without = f"the encoder was left out: ONNX cannot hold {encoder}. {file} takes the vectors it makes"
+            return _with(file, content, example, "ONNX Runtime and the encoder, which is not in this folder", without)
     except MissingExtra as missing:
-        return Forms(left_out=[f"model.skops was left out: {missing}"])
-    if content is not None:
-        example = skops_example(model.schema, [str(one) for one in model.classes_])
-        return Forms(files={"model.skops": content, "use.py": example.encode()}, needs="skops and scikit-learn")
-    parts = f"{type(model.encoder).__name__} and {type(model.student).__name__}"
-    return Forms(left_out=[f"neither ONNX nor skops can hold {parts}: the student is in student.npz alone"])
+        return Forms(left_out=[f"{file} was left out: {missing}"])
+    reason = f"neither ONNX nor skops can hold {encoder} and {_name(model.student)}"
+    return Forms(left_out=[f"{reason}: the student is in student.npz alone"])
+
+
+def _with(name: str, content: bytes, example: str, needs: str, *left_out: str) -> Forms:
+    return Forms(files={name: content, "use.py": example.encode()}, needs=needs, left_out=list(left_out))
+
+
+def _name(part: Any) -> str:
+    return part.kind if isinstance(part, Absent) else type(part).__name__

@@ -20,7 +20,7 @@ from recordwise.encoders.words import Words
 from recordwise.handover.onnx_graph import Graph
 from recordwise.published import Published
 
-SAMPLES, WORDS = "samples", "words"
+SAMPLES, WORDS, VECTORS = "samples", "words", "vectors"
 NUMBERS = (Scaler, Pca, Sharpened)
 
 
@@ -47,6 +47,19 @@ def encoded(graph: Graph, model: Published) -> str | None:
     for step in steps:
         value = scaled(graph, value, step) if type(step) is Scaler else _projected(graph, value, step)
     return value
+
+
+def given(graph: Graph, model: Published) -> str | None:
+    """What an encoder that is left out makes; None where the student learns from something else."""
+    scaler = getattr(model.student, "scaler", getattr(model.student, "scaler_", None))
+    if model.student_input != "vectors" or not isinstance(scaler, Scaler):
+        return None
+    return graph.take(VECTORS, np.float32, len(scaler.mean_))
+
+
+def input_name(place: int) -> str:
+    """What a column that has no name is called."""
+    return f"column {place}"
 
 
 def steps_of(encoder: Any) -> list[Any]:
@@ -80,7 +93,7 @@ def _table(graph: Graph, encoder: Table, schema: Schema) -> str | None:
         return None
     blocks = []
     for place, (column, encoding) in enumerate(zip(columns, encoder.encodings_, strict=True)):
-        name = column.name or f"column {place}"
+        name = column.name or input_name(place)
         if column.kind == CATEGORY:
             blocks.append(_values(graph, graph.take(name, np.str_), column, inner[place], encoding))
             continue

@@ -185,25 +185,19 @@ def learn_from_counts(
             coefficients, weights = _linear(material, choice)
             logits = logits_of(vectors, coefficients)
             net = _network(material, choice, logits, rng)
-        slope = UNKNOWN
-        if choice is not None:
-            mates = [mates_of((table.mean @ vectors) * scaler.scale_) for table in tables]
-            with part(FITTED, 1.0):
-                slope = slope_within(material, choice, mates, rng=seeded(seed, "neighbours held out together"))
+        with part(FITTED, 1.0):
+            slope = _slope(material, choice, scaler, seed)
     if net is not None:
         logits = logits + net.logits(vectors)
     regions = regions_of(vectors, scaler.scale_, softmax(logits), tables, slope)
     probabilities = tilted(with_regions(vectors, logits, regions).astype(np.float32), tables)
     shift = class_shift(class_weight, probabilities)
-    who = tuple(_turnout(one, tally, _all(tally)) for one, tally in zip(asked, _tallies(asked), strict=True))
+    who = tuple(_turnout(one, _all(_tally(one))) for one in asked)
     return Learnt(
         student=TableStudent(coefficients, scaler, shift, net, regions, threshold),
         probabilities=probabilities,
         turnout=who,
-        contrast=tuple(
-            contrast(tally, voted.rates, one.graph)
-            for one, tally, voted in zip(asked, _tallies(asked), who, strict=True)
-        ),
+        contrast=tuple(contrast(_tally(one), voted.rates, one.graph) for one, voted in zip(asked, who, strict=True)),
         explained=None if choice is None else choice.explained,
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
@@ -249,20 +243,31 @@ def _network(material: Material, choice: Choice | None, base: Singles, rng: np.r
     )
 
 
+def _slope(material: Material, choice: Choice | None, scaler: Scaler, seed: int) -> float:
+    """How far the student is believed within queries."""
+    if choice is None:
+        return UNKNOWN
+    mates = [mates_of((table.mean @ material.vectors) * scaler.scale_) for table in material.tables]
+    return slope_within(material, choice, mates, rng=seeded(seed, "neighbours held out together"))
+
+
+def _tally(one: Asked) -> Tally:
+    """Its counts; or one line where it has none to learn from."""
+    tally = one.release.tally
+    if tally is None:
+        raise InvalidInput(
+            f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
+        )
+    if one.release.ballot.labels_per_record > 1:
+        raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
+    return tally
+
+
 def _tallies(asked: Sequence[Asked]) -> list[Tally]:
-    """The releases; or one line on one that has no counts to learn from."""
+    """The counts of each, all about the same classes."""
     if not asked:
         raise InvalidInput("asked must hold at least one release")
-    tallies = []
-    for one in asked:
-        tally = one.release.tally
-        if tally is None:
-            raise InvalidInput(
-                f"release must hold counts, got {type(one.release).__name__}: decode it and teach its labels"
-            )
-        if one.release.ballot.labels_per_record > 1:
-            raise InvalidInput("release must have one label per record: decode sets of labels and teach them")
-        tallies.append(tally)
+    tallies = [_tally(one) for one in asked]
     classes = {one.release.ballot.num_classes for one in asked}
     if len(classes) > 1:
         raise InvalidInput(f"releases must be about the same classes, got {sorted(classes)} of them")
@@ -283,7 +288,8 @@ def _without(asked: Sequence[Asked], folds: Sequence[Ints], fold: int) -> list[C
     return _tables(asked, [numbers != fold for numbers in folds])
 
 
-def _turnout(one: Asked, tally: Tally, seen: Bools) -> Turnout:
+def _turnout(one: Asked, seen: Bools) -> Turnout:
+    tally = _tally(one)
     sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
     return turnout(tally, sizes, num_records=one.num_records, seen=seen)
 
@@ -293,7 +299,7 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
     tables = []
     for one, tally, known in zip(asked, _tallies(asked), seen, strict=True):
         sizes = np.bincount(one.owner[one.owner >= 0], minlength=tally.ballot.num_queries)
-        rates = _turnout(one, tally, known).rates
+        rates = _turnout(one, known).rates
         tables.append(
             CountTable(
                 mean=mean_over(one.owner, len(sizes)),
