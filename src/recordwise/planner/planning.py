@@ -30,7 +30,7 @@ MARGIN = 0.005  # by which more votes per record must be better, and more querie
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
-BEYOND = 0.01  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
+BEYOND = 0.02  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
 
 _RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
 
