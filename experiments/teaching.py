@@ -9,7 +9,7 @@ pipeline's logistic regression (soft labels, weighted by confidence). *new* is `
 student taught the pool's true labels. "abstaining" is a generated table, 94 : 6, in which 23 % of the records abstain
 because they coincide with a pool row, more of them where the common class lies dense. The method was developed on these
 sets, with these accuracies in sight. "sharpened" is the same data with `Sharpened` vectors, and *taught* a logistic
-regression that is taught the pool's class probabilities as learnt from counts.
+regression that is taught the pool's class probabilities as learnt from counts. budgets.py has digits, and noisy SGD.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ QUERIES: dict[str, dict[float, tuple[int, ...]]] = {  # by epsilon
     },
     "adult": {e: (50, 100, 400) if e <= 0.1 else (100, 400, 1000) for e in EPSILONS},
     "abstaining": dict.fromkeys(EPSILONS, (50, 200)),
-    "digits": dict.fromkeys(EPSILONS, (30, 60)),
     "sharpened": {0.05: (100,), 0.1: (100, 200), 0.29: (200,), 0.5: (500,), 1.0: (500,), 2.0: (500,)},
 }  # fmt: skip
 SHARPENED = " sharpened"  # behind a data set's name
@@ -218,7 +217,7 @@ def measure(data: str, bed: Bed) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    known = ("digits", "abstaining", "adult", "svhn", "cifar10", "mnist", *(one + SHARPENED for one in FEATURES))
+    known = ("abstaining", "adult", "svhn", "cifar10", "mnist", *(one + SHARPENED for one in FEATURES))
     parser.add_argument("--data", nargs="+", choices=known, default=known)
     for data in parser.parse_args().data:
         earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []

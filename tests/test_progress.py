@@ -73,7 +73,7 @@ def test_every_step_of_a_run_says_how_far_it_is() -> None:
         model.fit(np.array(rows, dtype=float), labels, X_public=np.array(rows, dtype=float) + 1e-3, progress=seen)
     assert list(seen.steps) == ["read and plan", "represent", "encode the pool", "ask (round 1)", "vote", "teach"]
     for name in ("ask (round 1)", "teach"):
-        assert len(seen.steps[name]) > 5 and seen.steps[name][-1] > 0.8, name
+        assert len(seen.steps[name]) > 3 and seen.steps[name][-1] > 0.8, name
     assert seen.steps["encode the pool"][-1] == seen.steps["vote"][-1] == 1.0
     for told in seen.steps.values():
         assert told == sorted(told)

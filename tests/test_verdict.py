@@ -29,7 +29,7 @@ def fitted(apart: float, epsilon: float, *, rare: float = 0.5, **settings: Any) 
     ("apart", "epsilon", "rare", "level", "says"),
     [
         (6.0, 2.0, 0.5, Level.CLEAR, "Labels are clear: the classes lie apart"),
-        (1.0, 2.0, 0.5, Level.FAIR, "Labels are fair: the classes overlap in these vectors"),
+        (1.3, 2.0, 0.5, Level.FAIR, "Labels are fair: the classes overlap in these vectors"),
         (0.4, 4.0, 0.5, Level.WEAK, "Labels are weak: the classes hardly lie apart in these vectors"),
         (1.5, 4.0, 0.1, Level.WEAK, "Labels are weak: the classes hardly lie apart in these vectors"),
         (0.0, 2.0, 0.5, Level.NOTHING, "Labels may be noise: within the noise"),

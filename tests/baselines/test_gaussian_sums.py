@@ -131,3 +131,10 @@ def test_noise_too_small_for_the_grid_is_refused() -> None:
     with pytest.raises(OutOfRegime, match="delta"):
         noise_for(1.0, 1e-12, neighbours=Neighbours.REPLACE, cells=10**6, steps=100)
     assert LEAST_SIGMA / UNIT**2 == 0.25
+
+
+@pytest.mark.parametrize("steps", [1, 9])
+def test_a_delta_that_would_excuse_steps_without_noise_is_refused_at_once(steps: int) -> None:
+    """Nobody looks for the least noise: it would be none, which no search by halving finds."""
+    with pytest.raises(OutOfRegime, match="delta must be < "):
+        noise_for(1.0, 1e-5, neighbours=Neighbours.REPLACE, cells=10, rate=1e-6, steps=steps)

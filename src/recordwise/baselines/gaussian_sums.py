@@ -71,7 +71,16 @@ def noise_for(
     Args:
       cells: Numbers released in each step.
       rate: With which each record takes part in a step, each by a coin of its own.
+
+    Raises:
+      OutOfRegime: A record takes part so rarely that delta alone excuses it, and no noise would be enough.
     """
+    taken = -math.expm1(steps * math.log1p(-rate)) if 0 < rate < 1 else 1.0
+    if taken <= delta:
+        raise OutOfRegime(
+            f"delta must be < {taken:.3g}, the probability that a record takes part in any step, got {delta:g}: "
+            "it would excuse steps without noise"
+        )
     return _least(epsilon, left_of(delta, epsilon, cells, steps), neighbours, rate, steps) * (1 + 2**-30)
 
 

@@ -75,6 +75,25 @@ def test_counts_are_finite_numbers_one_for_each_cell(counts: NDArray[Any]) -> No
         unpack(forged(TALLY, untouched, array=counts))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_counts_beyond_all_counting_are_refused(sign: int) -> None:
+    """Finite, but their squares are not: else a decoder would be the first to find out."""
+    with pytest.raises(LedgerFault, match=r"estimate must lie within") as refusal:
+        unpack(forged(TALLY, untouched, array=np.where(np.eye(3), sign * 1e308, COUNTS)))
+    assert "\n" not in str(refusal.value)
+    unpack(forged(TALLY, untouched, array=COUNTS + sign * 1e15))
+
+
+def test_shares_of_more_parties_than_there_are_are_refused() -> None:
+    with pytest.raises(LedgerFault, match=r"shape must be at most 2\^40") as refusal:
+        unpack(
+            forged(
+                TALLY, lambda about: about.update(law="PolyaDifference", parameters={"shape": "1e308", "scale": "2"})
+            )
+        )
+    assert "\n" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     "rows", [np.ones(3), np.array(1.0), np.full((3, 3), np.nan), 2 * np.eye(3), -np.eye(3), np.full((3, 3), "1")]
 )

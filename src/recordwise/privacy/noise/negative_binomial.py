@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recordwise.errors import InvalidInput, positive
+from recordwise.errors import InvalidInput, positive, shown
 from recordwise.privacy.guarantee import exact
 from recordwise.privacy.noise.laplace import LARGEST, SMALLEST, TINY
 from recordwise.privacy.noise.poisson import poisson
@@ -39,6 +39,8 @@ class NegativeBinomial:
         object.__setattr__(self, "shape", exact(self.shape))
         object.__setattr__(self, "scale", exact(self.scale))
         positive(shape=self.shape)
+        if not self.shape <= LARGEST:  # more parties than there are: its moments would leave what floats hold
+            raise InvalidInput(f"shape must be at most 2^40, got {shown(self.shape)}")
         if not SMALLEST <= self.scale <= LARGEST:
             raise InvalidInput(f"scale must lie in [2^-40, 2^40], got {float(self.scale)!r}")
 

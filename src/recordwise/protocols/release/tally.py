@@ -24,6 +24,7 @@ from recordwise.protocols.release.purity import (
 from recordwise.protocols.release.release import Undecoded, plain
 from recordwise.votes.ballot import Ballot
 
+LARGEST = 2.0**100  # far beyond what any records and any mechanism make; the square of it is a float
 LAWS: dict[str, Any] = {
     law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, PolyaDifference, Normal, SumOfEstimates)
 }
@@ -92,6 +93,8 @@ class Tally(Undecoded):
         shape = (self.ballot.num_queries, self.ballot.num_classes)
         if self.estimate.shape != shape or not np.isfinite(self.estimate).all():
             raise InvalidInput(f"estimate must be finite with shape {shape}, got {self.estimate.shape}")
+        if self.estimate.size and not np.abs(self.estimate).max() <= LARGEST:
+            raise InvalidInput(f"estimate must lie within ±{LARGEST:g}, got {np.abs(self.estimate).max():g}")
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"law": type(self.law).__name__, "parameters": plain(self.law)}, {"array": self.estimate}
