@@ -67,7 +67,6 @@ PREDICTED: dict[str, tuple[tuple[int, float], ...]] = {
 SWEEPS: dict[str, dict[float, tuple[int, ...]]] = {
     "digits": {0.5: (10, 20, 40, 100, 200)},
     "adult": {0.1: (20, 40, 100)},
-    "letters": {1.0: (52, 104, 260)},
     "clinc150": {1.0: (20, 40, 100, 200)},
     "abalone": {0.5: (12, 30, 60, 150)},
     "segment": {1.0: (14, 28, 70, 140)},

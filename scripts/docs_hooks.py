@@ -269,7 +269,11 @@ def _plain(value: Any, column: str = "") -> str:
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
     if isinstance(value, list) and value and share:
         return _percent(statistics.fmean(value), statistics.stdev(value) if len(value) > 1 else None)
-    if isinstance(value, list) and value and column.endswith(("calibration_error", "calibration_floor", "auc", "slope")):
+    if (
+        isinstance(value, list)
+        and value
+        and column.endswith(("calibration_error", "calibration_floor", "auc", "slope"))
+    ):
         return f"{statistics.fmean(value):.3f} ± {statistics.pstdev(value):.3f}".replace(" ", "\N{NO-BREAK SPACE}")
     if isinstance(value, list):
         return ", ".join(_plain(item) for item in value)

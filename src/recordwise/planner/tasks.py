@@ -259,7 +259,7 @@ class _View:
         return np.asarray(np.log(probabilities[self.near].mean(axis=1) + 1e-6))
 
     def spread(self, vectors: Singles, labels: Ints, num_classes: int) -> Doubles:
-        """Classes that spread from the labelled samples to neighbours, and to theirs: borders as crooked as the pool."""
+        """Classes that spread from the labelled samples to neighbours, and on: borders as crooked as the pool."""
         places = nearest_queries(vectors, self.student, 1)[:, 0]
         known = np.zeros((len(self.pool), num_classes))
         np.add.at(known, (places, labels), 1.0)
