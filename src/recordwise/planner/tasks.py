@@ -244,7 +244,8 @@ class _View:
         self.pool, self.student = pool, student
         self.centred = student - student.mean(axis=0, dtype=np.float64)
         self.scatter = self.centred.T @ self.centred / len(student)
-        self.ridge = 1e-3 * np.trace(self.scatter) / len(self.scatter) * np.eye(len(self.scatter))
+        spread = max(float(np.trace(self.scatter)) / len(self.scatter), 1e-9)  # a pool may hold one sample many times
+        self.ridge = 1e-3 * spread * np.eye(len(self.scatter))
         near = min(NEIGHBOURS, len(pool))
         self.near = nearest_queries(pool, pool, near).astype(np.int64)
 
