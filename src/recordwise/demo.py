@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ QUERIES = {0.1: 10, 0.25: 10, 0.5: 40, 1.0: 100, 2.0: 200}  # as `num_queries="a
 SHOWN = 1.0  # the epsilon whose run fills the report page
 RUNS = 5
 POOL, RECORDS = 600, 900  # of 1,797 digits; the rest is the test set
+
+Fitted = TypeVar("Fitted", PrivateDistiller, NoisySGD1)
+Method = tuple[str, str, Callable[[float, int], float]]  # its name, its privacy, and its score at an epsilon, in a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,58 @@ class Demo:
         return "\n".join([*lines, "", *privacy, "", f"at epsilon {SHOWN:g}: {self.statement}", f"report: {self.page}"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Digits:
+    """One split of the digits, and what each method is worth on it.
+
+    Attributes:
+      pool, records, test: Which images are public, private, and held back.
+      seed: Of everything but the privacy noise.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    pool: NDArray[np.int64]
+    records: NDArray[np.int64]
+    test: NDArray[np.int64]
+    seed: int
+
+    @classmethod
+    def split(cls, seed: int) -> Digits:
+        images, labels = _digits()
+        order = seeded(seed, "demo", "split").permutation(len(images))
+        pool, records, test = np.split(order, [POOL, POOL + RECORDS])
+        return cls(images=images, labels=labels, pool=pool, records=records, test=test, seed=seed)
+
+    def score(self, fitted: Any, encode: Callable[[Any], Any] = lambda images: images) -> float:
+        return float(fitted.score(encode(self.images[self.test]), self.labels[self.test]))
+
+    def distil(self, epsilon: float, run: int) -> PrivateDistiller:
+        """Private records label the pool, and a student learns it."""
+        seed = self.seed + run
+        return self._fit(
+            PrivateDistiller(epsilon, num_queries=QUERIES[epsilon], classes=np.arange(10), random_state=seed)
+        )
+
+    def noisy_sgd(self, epsilon: float, run: int) -> NoisySGD1:
+        """Noisy SGD on one linear layer over the same public features."""
+        # All records in every step, and few steps: for 900 records the best of seven settings, tried on these digits.
+        seed = self.seed + run
+        return self._fit(NoisySGD1(epsilon, batch_rate=1.0, steps=20, classes=np.arange(10), random_state=seed))
+
+    def without_privacy(self, run: int, encode: Callable[[Any], Any]) -> float:
+        """What the same student is worth, taught with the pool's true labels."""
+        student = student_from("linear", seed=self.seed + run).fit(
+            encode(self.images[self.pool]), self.labels[self.pool]
+        )
+        return self.score(student, encode)
+
+    def _fit(self, one: Fitted) -> Fitted:
+        with uncounted():  # these digits are public: every run shows what one would cost
+            one.fit(self.images[self.records], self.labels[self.records], X_public=self.images[self.pool])
+        return one
+
+
 def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     """Label, teach, compare, and write `folder/report.html`.
 
@@ -63,60 +118,53 @@ def run_demo(folder: Path, *, seed: int, progress: Progress) -> Demo:
     make_folder(folder)
     if not folder.is_dir() or not os.access(folder, os.W_OK):  # now, and not after all the work
         raise InvalidInput(f"--out must be a folder that can be written to, {str(folder)!r} is not")
-    images, digits = _digits()
-    order = seeded(seed, "demo", "split").permutation(len(images))
-    pool, records, test = np.split(order, [POOL, POOL + RECORDS])
-
-    def distil(epsilon: float, run: int) -> PrivateDistiller:
-        distiller = PrivateDistiller(
-            epsilon, num_queries=QUERIES[epsilon], classes=np.arange(10), random_state=seed + run
-        )
-        with uncounted():  # these digits are public: every run shows what one would cost
-            return distiller.fit(images[records], digits[records], X_public=images[pool])
-
-    def ours(epsilon: float, run: int) -> float:
-        return float(distil(epsilon, run).score(images[test], digits[test]))
-
+    digits = Digits.split(seed)
     with step(progress, "distil"):
-        shown = distil(SHOWN, 0)
+        shown = digits.distil(SHOWN, 0)
     encode = shown.encoder_.transform
-
-    def without_privacy(epsilon: float, run: int) -> float:
-        student = student_from("linear", seed=seed + run).fit(encode(images[pool]), digits[pool])
-        return float(student.score(encode(images[test]), digits[test]))
-
-    def noisy_sgd(epsilon: float, run: int) -> float:
-        # All records in every step, and few steps: for 900 records the best of seven settings, tried on these digits.
-        head = NoisySGD1(epsilon, batch_rate=1.0, steps=20, classes=np.arange(10), random_state=seed + run)
-        with uncounted():
-            head.fit(images[records], digits[records], X_public=images[pool])
-        return float(head.score(images[test], digits[test]))
-
-    methods: list[tuple[str, str, Callable[[float, int], float]]] = [
-        ("Recordwise", "pure epsilon-DP, one record, replace-one", ours),
-        ("linear student, true labels", "none", without_privacy),
-        ("noisy SGD head", "(epsilon, 1e-5)-DP, one record, replace-one", noisy_sgd),
+    methods: list[Method] = [
+        (
+            "Recordwise",
+            "pure epsilon-DP, one record, replace-one",
+            lambda epsilon, run: digits.score(digits.distil(epsilon, run)),
+        ),
+        ("linear student, true labels", "none", lambda epsilon, run: digits.without_privacy(run, encode)),
+        (
+            "noisy SGD head",
+            "(epsilon, 1e-5)-DP, one record, replace-one",
+            lambda epsilon, run: digits.score(digits.noisy_sgd(epsilon, run)),
+        ),
     ]
-    rows = []
     with step(progress, "compare"):
-        for name, privacy, measure in methods:
-            for epsilon in EPSILONS:
-                scores = [measure(epsilon, run) for run in range(RUNS)]
-                rows.append(
-                    {
-                        "method": name,
-                        "privacy": privacy,
-                        "epsilon": epsilon,
-                        "accuracy": float(np.mean(scores)),
-                        "spread": float(np.std(scores, ddof=1)),
-                        "runs": RUNS,
-                    }
-                )
-                done(len(rows), len(methods) * len(EPSILONS))
-    summary = summarize(shown, images[pool], name="Digits", test=(images[test], digits[test]), comparison=rows)
+        rows = _compared(methods)
+    images, test = digits.images, digits.test
+    summary = summarize(
+        shown, images[digits.pool], name="Digits", test=(images[test], digits.labels[test]), comparison=rows
+    )
     write_whole(folder / "summary.json", summary.to_json().encode())
     write_report(summary, folder / "report.html")
     return Demo(rows=rows, statement=summary.statement, page=folder / "report.html")
+
+
+def _compared(methods: list[Method]) -> list[dict[str, Any]]:
+    """One row for each method and epsilon: the mean and the spread over runs."""
+    rows: list[dict[str, Any]] = []
+    for name, privacy, measure in methods:
+        for epsilon in EPSILONS:
+            scores = [measure(epsilon, run) for run in range(RUNS)]
+            mean, spread = float(np.mean(scores)), float(np.std(scores, ddof=1))
+            rows.append(
+                {
+                    "method": name,
+                    "privacy": privacy,
+                    "epsilon": epsilon,
+                    "accuracy": mean,
+                    "spread": spread,
+                    "runs": RUNS,
+                }
+            )
+            done(len(rows), len(methods) * len(EPSILONS))
+    return rows
 
 
 def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -18,7 +18,7 @@ from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
 from recordwise.formats import Layout, ending, guessed
-from recordwise.planner.checking import check
+from recordwise.planner.checking import Likely, check
 from recordwise.privacy.guarantee import certainty, percent_up
 from recordwise.progress import part
 
@@ -166,11 +166,15 @@ class Draft:
         some = read(self.public, samples=left, layout=layout)
         ids, texts, codes = [], [], []
         for finding in check(Schema.of_loaded(some), some.samples, None, None).findings:
-            if "leave it out" in finding.text:
+            match finding.likely:
+                case Likely.IDENTIFIERS:
+                    ids.append(finding.about)
+                case Likely.FREE_TEXT:
+                    texts.append(finding.about)
+                case Likely.CODES:
+                    codes.append(finding.about)
+            if finding.about in (*ids, *texts):
                 why[finding.about] = finding.text
-                ids += [finding.about] if "identifiers" in finding.text else []
-                texts += [finding.about] if "free text" in finding.text else []
-            codes += [finding.about] if "look like codes" in finding.text else []
         if texts and len(why) == len(pool.columns):
             del why[texts[0]]  # nothing else is there to learn from: the text is the sample
         left = [name for name in pool.columns if name not in why]

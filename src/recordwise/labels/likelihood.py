@@ -14,9 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from recordwise.arrays import Doubles
-from recordwise.privacy.noise.laplace import DiscreteLaplace
 from recordwise.privacy.noise.law import Law
-from recordwise.privacy.noise.polya import PolyaDifference
 
 WHOLE = 1 / 12  # the variance of rounding to a whole number: no count varies less
 SMALLEST_SCALE = 0.02  # noise below it cannot hide a vote, and would only cost digits
@@ -60,9 +58,8 @@ class CellLaw:
 def cell_law(law: Law) -> CellLaw:
     """The law of a released cell's error.
 
-    Discrete Laplace noise, and what secure sums of its shares leave, is taken as the Laplace law of equal variance;
-    everything else (discrete Gaussian, sums of local estimates) as the normal of equal variance.
+    Heavy-tailed noise (discrete Laplace, and what secure sums of its shares leave) is taken as the Laplace law of equal
+    variance; everything else (discrete Gaussian, sums of local estimates) as the normal of equal variance.
     """
-    laplace = isinstance(law, DiscreteLaplace | PolyaDifference)
-    scale = max(law.std / math.sqrt(2), SMALLEST_SCALE) if laplace else None
+    scale = max(law.std / math.sqrt(2), SMALLEST_SCALE) if law.heavy_tailed else None
     return CellLaw(scale=scale, variance=law.std**2)

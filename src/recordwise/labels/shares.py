@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recordwise.arrays import Bools, Floats, Ints
 from recordwise.errors import InvalidInput, whole
-from recordwise.labels.likelihood import WHOLE, cell_law
+from recordwise.labels.likelihood import WHOLE
 from recordwise.privacy.noise.distribution import distribution
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
@@ -164,7 +164,7 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
     chance = _rarity(found, alike)
     looks = 2 if graph is None else 3
     if looks * chance >= RARE:  # squares drown in heavy noise
-        heavy = cell_law(tally.law).scale is not None
+        heavy = tally.law.heavy_tailed
         tables = [drawn() for _ in range(FEWEST)]
         leaning = np.array([_leaning(one, rates, variance, heavy=heavy) for one in tables])
         chance = min(chance, _rarity(_leaning(tally.estimate, rates, variance, heavy=heavy), leaning))

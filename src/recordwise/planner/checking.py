@@ -5,10 +5,12 @@ Nothing private is looked at: columns are the pool's, clusters are the pool's, a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,21 @@ APART = 0.02  # of the variance that clusters must explain beyond those of a poo
 LIKELY_ID = re.compile(r"(^|[_\s])(id|uuid|guid|key|number|nr|no)$", re.IGNORECASE)
 
 
+class Likely(StrEnum):
+    """What a column may hold, other than what it is read as."""
+
+    IDENTIFIERS = "identifiers"
+    FREE_TEXT = "free text"
+    CODES = "codes"
+
+
+class Doubt(NamedTuple):
+    """What is odd about a column, in words that follow its name."""
+
+    text: str
+    likely: Likely | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """Something to look at before anything is paid.
@@ -48,11 +65,13 @@ class Finding:
       stops: Whether a run stops at it, unless it is told to go on.
       about: What it is about: a column's name, "queries", "budget", "pool" or "records".
       text: One line: what was found, and what to do.
+      likely: What a column may really hold, where that decides what becomes of it.
     """
 
     stops: bool
     about: str
     text: str
+    likely: Likely | None = None
 
     def __str__(self) -> str:
         return f"{'stop' if self.stops else 'note'}: {self.text}"
@@ -119,12 +138,13 @@ def _columns(schema: Schema, samples: Samples) -> Iterator[Finding]:
     free = replace(schema, columns=tuple(replace(column, range=None) for column in schema.columns))
     for place, (column, cells) in enumerate(zip(schema.columns, free.read(samples).samples.T, strict=True)):
         named = f"column {column.name or place!r}"
-        text = _category(cells) if column.kind == CATEGORY else _number(column, cells)
-        if text:
-            yield Finding(stops=False, about=column.name or str(place), text=f"{named} {text}")
+        doubt = _category(cells) if column.kind == CATEGORY else _number(column, cells)
+        if doubt:
+            text, about = f"{named} {doubt.text}", column.name or str(place)
+            yield Finding(stops=False, about=about, text=text, likely=doubt.likely)
 
 
-def _category(cells: NDArray[Any]) -> str | None:
+def _category(cells: NDArray[Any]) -> Doubt | None:
     words = [cell for cell in cells if cell is not None]
     if len(words) < FEW_ROWS:
         return None
@@ -132,22 +152,26 @@ def _category(cells: NDArray[Any]) -> str | None:
     some = words[:: max(1, len(words) // 500)]
     dates = np.mean([not np.isnan(days_of(word, (*DATE_FORMATS, *MORE_DATES))) for word in some])
     if dates >= MOSTLY and np.mean([word.isdigit() and len(word) != 8 for word in some]) < MOSTLY:
-        return "holds dates but is read as categories: declare it as kind 'date', with their formats"
+        return Doubt("holds dates but is read as categories: declare it as kind 'date', with their formats")
     if np.mean([not np.isnan(number_of(word)) for word in some]) >= MOSTLY and different > 0.1:
-        return "holds numbers but is read as categories: declare it as kind 'number', and other cells are missing"
+        return Doubt(
+            "holds numbers but is read as categories: declare it as kind 'number', and other cells are missing"
+        )
     if np.mean([len(word.split()) for word in some]) >= WORDS and different > MANY / 2:
-        return "holds free text but is read as categories: leave it out, or make the text the sample"
+        text = "holds free text but is read as categories: leave it out, or make the text the sample"
+        return Doubt(text, Likely.FREE_TEXT)
     if different > MANY:
-        return f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
+        text = f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
+        return Doubt(text, Likely.IDENTIFIERS)
     if len(set(words)) > MOST_VALUES:
-        return (
+        return Doubt(
             f"has {len(set(words))} values, of which the {MOST_VALUES} most frequent are told apart and all others are "
             "alike: group them, or raise the encoder's max_values"
         )
     return None
 
 
-def _number(column: Column, cells: NDArray[Any]) -> str | None:
+def _number(column: Column, cells: NDArray[Any]) -> Doubt | None:
     values = np.asarray(cells, dtype=np.float64)
     values = values[np.isfinite(values)]
     if len(values) < FEW_ROWS:
@@ -156,26 +180,28 @@ def _number(column: Column, cells: NDArray[Any]) -> str | None:
         low, high = column.range
         outside = float(((values < low) | (values > high)).mean())
         if outside > OUTSIDE:
-            return (
+            return Doubt(
                 f"lies outside its declared range [{low:g}, {high:g}] in {100 * outside:.0f} % of the pool, which then "
                 "counts as missing: declare the range in the pool's unit"
             )
         if np.ptp(values) < WITHIN * (high - low):
-            return (
+            return Doubt(
                 f"fills [{values.min():g}, {values.max():g}] of its declared range [{low:g}, {high:g}]: if records "
                 "fill the rest, they are not like the pool; declare the range in the pool's unit"
             )
     if column.kind != NUMBER or not (values == np.floor(values)).all():
         return None
     if _spell_dates(values):
-        return "holds dates written as numbers (YYYYMMDD): write them as dates, or declare kind 'date'"
+        return Doubt("holds dates written as numbers (YYYYMMDD): write them as dates, or declare kind 'date'")
     dense = np.ptp(values) + 1 <= 2 * len(values)
     if len(np.unique(values)) > 0.99 * len(values) and len(values) >= 50 and (dense or LIKELY_ID.search(column.name)):
-        return "has a different whole number in every row, as identifiers do: leave it out of samples"
+        text = "has a different whole number in every row, as identifiers do: leave it out of samples"
+        return Doubt(text, Likely.IDENTIFIERS)
     if _like_codes(values):
-        return (
+        return Doubt(
             f"is read as numbers, and its {len(np.unique(values))} different values look like codes: if they are, name "
-            "it in records.categorical"
+            "it in records.categorical",
+            Likely.CODES,
         )
     return None
 
@@ -280,4 +306,4 @@ def _drowned(chosen: Prediction) -> bool:
 
     A few simulated runs with few queries are right by chance now and then. This is not.
     """
-    return chosen.votes_per_query * chosen.num_queries**0.5 < chosen.noise_std
+    return chosen.votes_per_query * math.sqrt(chosen.num_queries) < chosen.noise_std

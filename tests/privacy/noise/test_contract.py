@@ -217,6 +217,9 @@ def test_a_law_describes_itself(kind: type) -> None:
         seen = chances > 1e-280
         log_chances, found = np.log(chances[seen]), case.law.log_likelihood(values)[seen]
         np.testing.assert_allclose(found - found[0], log_chances - log_chances[0], rtol=1e-9, atol=1e-9)
+        at_zero, near, far = case.law.log_likelihood(np.ceil(40 * float(case.std)) * np.array([0, 1, 2]))
+        falls = (at_zero - far) / (at_zero - near)  # twice as far is twice as unlikely, in logarithms, or four times
+        assert (falls < 3) == case.law.heavy_tailed
         if kind in MAKING_NOISE:
             np.testing.assert_allclose(case.law.pmf(values), chances, rtol=1e-9, atol=0 if seen.all() else 1e-280)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,8 @@ class SumOfEstimates:
       below: How far one record's estimate can fall below its mean.
       above: How far one record's estimate can rise above its mean.
     """
+
+    heavy_tailed: ClassVar[bool] = False
 
     messages: int
     variance: float

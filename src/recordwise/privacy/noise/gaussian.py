@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ class DiscreteGaussian:
     Guarantees:
       - `sample` draws from exactly this law: no float decides an outcome.
     """
+
+    heavy_tailed: ClassVar[bool] = False
 
     sigma2: Fraction
 

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,8 @@ class DiscreteLaplace:
     Guarantees:
       - `sample` draws from exactly this law: no float decides an outcome.
     """
+
+    heavy_tailed: ClassVar[bool] = True
 
     scale: Fraction
 

@@ -17,6 +17,11 @@ class Law(Protocol):
     @property
     def std(self) -> float: ...
 
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether it falls off like a Laplace law, and not like a normal one."""
+        ...
+
     def log_likelihood(self, noise: ArrayLike) -> NDArray[np.float64]:
         """log P(Z = noise), up to a constant that does not depend on `noise`; defined between integers too."""
         ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,8 @@ class NegativeBinomial:
     Guarantees:
       - `sample` draws from exactly this law: no float decides an outcome.
     """
+
+    heavy_tailed: ClassVar[bool] = True
 
     shape: Fraction
     scale: Fraction

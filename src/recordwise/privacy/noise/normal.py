@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,8 @@ class Normal:
 
     It describes noise and never makes any: adding floats drawn from it to counts would not be private.
     """
+
+    heavy_tailed: ClassVar[bool] = False
 
     std: float
 

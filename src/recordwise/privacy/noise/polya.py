@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,8 @@ class PolyaDifference:
       - `sample` draws from exactly this law: no float decides an outcome;
       - the sum of independent draws has the sum of their shapes, at one scale.
     """
+
+    heavy_tailed: ClassVar[bool] = True
 
     shape: Fraction
     scale: Fraction
