@@ -320,7 +320,8 @@ class Records:
         try:
             return fingerprint([self.samples, self.labels])
         except Exception:  # because of one of them, which is told from others by its place and its label alone
-            return fingerprint([[_told(rows(self.samples, slice(row, row + 1))) for row in range(len(self))], self.labels])
+            each = [_told(rows(self.samples, slice(row, row + 1))) for row in range(len(self))]
+            return fingerprint([each, self.labels])
 
 
 def _told(sample: Samples) -> str:

@@ -117,4 +117,4 @@ def _check(found: Any, pool: NDArray[np.float32], num_queries: int) -> None:
             f"samples, got {len(found)} of {found.vectors.shape[1]} with {len(found.owner)}"
         )
     if not (found.owner >= 0).any():
-        raise InvalidInput("queries must own at least one sample of the pool, or nothing could be taught; they own none")
+        raise InvalidInput("queries must own at least one sample of the pool, they own none: nothing could be taught")
