@@ -4,8 +4,8 @@
     python -m experiments.budgets --data digits
 
 What is compared, and how many queries are asked, is as in unseen.py; five draws of the noise. *letters* is generated
-(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (teaching.py). Images are the
-committed features.
+(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (teaching.py); it was asked with
+`--queries 200`. Images are the committed features.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from experiments import planning
 from experiments.unseen import EPSILONS, Bed, measure
 
 RESULTS = Path(__file__).parent / "results" / "budgets.json"
+COMMAND = "python -m experiments.budgets"
 DATA = ("digits", "letters", "abstaining", "adult", "mnist", "svhn", "cifar10")
 
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--queries", type=int, help="as many, and not as the rule says")
     given = parser.parse_args()
     for name in given.data:
         known = planning.bed(name, None)
@@ -36,7 +38,7 @@ def main() -> None:
             known.encoder,
         )
         for epsilon in given.epsilon:
-            row = measure(name, bed, epsilon, "python -m experiments.budgets", abstaining=known.abstaining)
+            row = measure(name, bed, epsilon, COMMAND, s=given.queries, abstaining=known.abstaining)
             rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
             rows = [one for one in rows if (one["data"], one["epsilon"]) != (name, epsilon)] + [row]
             rows.sort(key=lambda one: (DATA.index(one["data"]), one["epsilon"]))

@@ -34,7 +34,7 @@ SOURCE = ("command", "date", "hardware", "versions")
 MEASURED = ("data", "split", "student", "protocol", "s", "k", "epsilon", "test_accuracy", "label_accuracy")
 TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "svhn": "SVHN"}
 LARGE = ((1e9, "billion"), (1e6, "million"))
-SPREAD = ("calibration_error", "calibration_floor", "auc", "slope")  # columns of plain numbers, shown with their spread
+DECIMAL = ("calibration_error", "calibration_floor", "auc", "recall", "slope")  # shown as means of draws
 HIDDEN = {*SOURCE, "revision", "seeds"}
 
 Row = Mapping[str, Any]
@@ -270,7 +270,7 @@ def _plain(value: Any, column: str = "") -> str:
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
     if isinstance(value, list) and value and share:
         return _percent(statistics.fmean(value), statistics.stdev(value) if len(value) > 1 else None)
-    if isinstance(value, list) and len(value) > 1 and column.endswith(SPREAD):
+    if isinstance(value, list) and len(value) > 1 and column.endswith(DECIMAL):
         return f"{statistics.fmean(value):.3f} ± {statistics.stdev(value):.3f}".replace(" ", "\N{NO-BREAK SPACE}")
     if isinstance(value, list):
         return ", ".join(_plain(item) for item in value)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from experiments.budgets import RESULTS
 from experiments.scores import calibration_error, calibration_floor
 from experiments.teaching import bed_of
 
@@ -26,3 +29,8 @@ def test_in_the_generated_table_a_quarter_abstains_and_few_are_rare() -> None:
     assert len(bed.abstaining) / len(bed.records) == pytest.approx(0.23, abs=0.01)
     assert bed.record_labels.mean() == pytest.approx(0.06, abs=0.005)
     assert bed.record_labels[bed.abstaining].mean() < 0.03
+
+
+def test_the_rare_class_is_found_as_often_as_true_labels_teach() -> None:
+    rows = [row for row in json.loads(RESULTS.read_text()) if (row["data"], row["epsilon"]) == ("abstaining", 1.0)]
+    assert rows and all(np.mean(row["counts_recall"]) > row["nonprivate_recall"] - 0.05 for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
 from tests.planner.worlds import World, blobs
 
@@ -58,6 +59,19 @@ def test_a_level_is_what_a_student_reaches_where_least_squares_would_miss_classe
     wide = np.column_stack([pool, np.ones(len(pool))])
     squares = (wide @ np.linalg.lstsq(wide, np.eye(6)[labels], rcond=None)[0]).argmax(axis=1)
     assert (chosen == labels).mean() > 0.95 > 0.7 > (squares == labels).mean()
+
+
+def test_classes_spread_from_labelled_samples_along_the_pool() -> None:
+    """Two half moons, five labels each: no line parts them, and neighbours of neighbours do."""
+    pool, labels = make_moons(300, noise=0.05, random_state=0)
+    pool = pool.astype(np.float32)
+    some = np.concatenate([np.flatnonzero(labels == label)[:5] for label in (0, 1)])
+    told = _View(pool, pool).spread(pool[some], labels[some], 2).argmax(axis=1)
+    assert (told == labels).mean() > 0.95 > LogisticRegression().fit(pool, labels).score(pool, labels)
+    known = Known(num_classes=2, vectors=pool[::3], labels=labels[::3])
+    crooked = [wish for wish in plausible(pool, pool, known, 0) if wish.shape >= 2]
+    tasks = tasks_like(crooked, pool, pool, known, 0)
+    assert tasks and all((task.probabilities.argmax(axis=1) == labels).mean() > 0.95 for task in tasks)
 
 
 def test_with_nothing_known_tasks_go_from_hard_to_easy(world: World) -> None:

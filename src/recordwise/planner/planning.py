@@ -30,7 +30,7 @@ MARGIN = 0.005  # by which more votes per record must be better, and more querie
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
-BEYOND = 0.01  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
+BEYOND = 0.02  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
 
 _RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
 
@@ -243,13 +243,13 @@ def plan(
     compared = _compared(outlook, terms, recommended, progress) if compare else []
     if compare and terms.rounds == 1 and not terms.one_query_per_class:
         with step(progress, "plan: partitions"):
-            considered.append(_in_two(outlook, terms, recommended))
+            considered.append(in_two(outlook, terms, recommended))
         if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
             recommended = considered[-1]
     return BudgetPlan.of(outlook, recommended, considered, compared)
 
 
-def _in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
+def in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
     """The same choice with two partitions of the pool, at half the budget each."""
     evenly = replace(outlook, queries=replace(outlook.queries, focus=0.0))
     ballot = chosen.num_queries, chosen.votes_per_record

@@ -6,12 +6,11 @@ probability of each class for each sample that agrees with all of it. Several ar
 spread. A task has
 
 - a *shape*: classes are groups of neighbouring clusters, or random cuts through the pool; with labelled samples, cuts
-  where a discriminant of these samples puts them, or whatever is nearest to them. Cuts may have settled where the pool
-  is thin;
+  where a discriminant of these samples puts them, whatever is nearest to them, or what spreads from them to neighbours
+  of neighbours. Cuts may have settled where the pool is thin;
 - a *level*: classes overlap just so much that a linear student that is taught the truth is right so often. It is
-  declared
-  (`attainable`), or such that samples drawn from the task predict each other as well as the labelled ones do, or, where
-  nothing is known, a wide guess.
+  declared (`attainable`), or such that samples drawn from the task predict each other as well as the labelled ones do,
+  or, where nothing is known, a wide guess.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ BALANCED, SHARPLY, BALANCING = 15, 0.2, 3  # steps towards the class shares: fir
 OUT_OF_REACH = 0.01  # below the level that was asked for
 CLUSTERS_PER_CLASS = 4
 NEIGHBOURS, SETTLING, SHARPENED = 10, 10, 1.5  # of the samples that a sample follows, how often, and how eagerly
+SPREADING = 30  # steps from neighbour to neighbour, from the labelled samples on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,13 +125,16 @@ def plausible(pool: Singles, student_view: Singles, known: Known, seed: int) -> 
     for number, shape in enumerate(_shapes(view, known, seed)):
         for level in grid:
             task = view.at_level(shape, known.shares, float(level))
-            if task.attainable < level - OUT_OF_REACH:
+            beyond = task.attainable < level - OUT_OF_REACH  # as sharp as this shape gets
+            if beyond and shape.straight:
                 continue
             drawn = np.array([_drawn_from(task, view, known, rng) for _ in range(DRAWS)])
             mean = drawn.mean(axis=0)
             variance = (mean * (1 - mean) + 0.25 / len(known.labels)) / len(known.labels) + drawn.var(axis=0) / DRAWS
             fit.append(float((-0.5 * ((seen - mean) ** 2 / variance + np.log(variance))).sum()))
             wishes.append(Wish(number, task.attainable))
+            if beyond:
+                break
     weight = np.exp(np.array(fit) - max(fit))
     order = np.argsort([wish.level for wish in wishes], kind="stable")
     passed = np.cumsum(weight[order]) / weight.sum()
@@ -201,6 +204,7 @@ def _shapes(view: _View, known: Known, seed: int) -> list[Shape]:
             Shape(cuts),
             Shape(view.settled(cuts)),
             Shape(_near(view.student, known.vectors, known.labels, known.num_classes), straight=False),
+            Shape(view.spread(known.vectors, known.labels, known.num_classes), straight=False),
         ]
     directions = seeded(seed, "planner", "directions").normal(size=(view.student.shape[1], known.num_classes))
     cuts = view.student.astype(np.float64) @ directions
@@ -254,6 +258,19 @@ class _View:
             probabilities = probabilities[self.near].mean(axis=1) ** SHARPENED * balance
             probabilities /= probabilities.sum(axis=1, keepdims=True)
         return np.asarray(np.log(probabilities[self.near].mean(axis=1) + 1e-6))
+
+    def spread(self, vectors: Singles, labels: Ints, num_classes: int) -> Doubles:
+        """Classes that spread from the labelled samples to neighbours, and on: borders as crooked as the pool."""
+        places = nearest_queries(vectors, self.student, 1)[:, 0]
+        known = np.zeros((len(self.pool), num_classes))
+        np.add.at(known, (places, labels), 1.0)
+        seen = known.any(axis=1)
+        known[seen] /= known[seen].sum(axis=1, keepdims=True)
+        probabilities = np.full_like(known, 1 / num_classes)
+        for _ in range(SPREADING):
+            probabilities = probabilities[self.near].mean(axis=1)
+            probabilities[seen] = known[seen]
+        return np.asarray(np.log(probabilities + 1e-3))
 
     def at_level(self, shape: Shape, shares: Doubles, level: float) -> Task:
         """The task whose classes overlap just so much that a student taught the truth is right at the wanted rate."""
