@@ -108,8 +108,9 @@ def test_the_six_commands_can_be_followed_and_print_what_their_page_shows(
     printed = capsys.readouterr().out
     ready, job, note, plan, ran, handed, answers = (block["body"] for block in blocks(DOCS / "own-data.md", "text"))
     assert (tmp_path / "patients.toml").read_text() == job
-    assert ready in printed and note in printed
-    assert plan.splitlines()[0] in printed and plan.splitlines()[3] in printed  # predictions differ by the CPU
+    assert ready in printed and note.splitlines()[0] in printed
+    basis, _, left_out, _, head, *_ = plan.splitlines()  # predictions, and what is said of them, differ by the CPU
+    assert all(line and line in printed for line in (basis, left_out, head))
     assert {line.partition(":")[0] for line in ran.splitlines()} <= {
         line.partition(":")[0] for line in printed.splitlines()
     }

@@ -193,8 +193,10 @@ class Lines:
                 now = self._clock()
                 if furthest < 1 and now >= due:
                     due = now + EVERY
-                    rest = f"{int(100 * furthest)} %, about {left(now - begun, furthest)} left"
-                    self._write(f"{name}: {rest if furthest > 0 else f'{length(now - begun)} so far'}")
+                    far = f"{length(now - begun)} so far"
+                    if furthest > 0:
+                        far = f"{int(100 * furthest)} %, about {left(now - begun, furthest)} left"
+                    self._write(f"{name}: {far}")
 
         def tell(share: float) -> None:
             nonlocal furthest
@@ -207,7 +209,7 @@ class Lines:
 
 def left(elapsed: float, share: float) -> str:
     """How long the rest takes, where a share took so many seconds; no more exact than a guess is."""
-    return length(elapsed * (1 - share) / share) if share > 0 else ""
+    return length(elapsed * (1 - share) / share)
 
 
 def length(seconds: float) -> str:

@@ -96,7 +96,7 @@ def onnx_example(schema: Schema, *, several: bool = False, of_vectors: bool = Fa
             read, given = (CELLS if schema.names else LINES) + WORDS, '{"words": words}'
         case Kind.VECTORS:
             standard, read = ["import csv", *standard], NAMED if schema.names else UNNAMED
-        case Kind.IMAGES if _are_pictures(schema):
+        case Kind.IMAGES if are_pictures(schema):
             standard, packages = [*standard, "from pathlib import Path"], [*packages, "from PIL import Image"]
             read = PICTURES.format(mode="RGB" if schema.shape[2:] else "L")
         case _:
@@ -122,5 +122,6 @@ def skops_example(schema: Schema, classes: Sequence[str]) -> str:
     )
 
 
-def _are_pictures(schema: Schema) -> bool:
-    return schema.numbers == "uint8" and schema.shape[2:] in ((), (3,))
+def are_pictures(schema: Schema) -> bool:
+    """Whether samples are images such as files hold, which Pillow reads."""
+    return schema.kind == Kind.IMAGES and schema.numbers == "uint8" and schema.shape[2:] in ((), (3,))

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recordwise.data.samples import Kind
 from recordwise.errors import MissingExtra
-from recordwise.handover.example import onnx_example, skops_example
+from recordwise.handover.example import are_pictures, onnx_example, skops_example
 from recordwise.handover.onnx_model import onnx_model
 from recordwise.handover.skops_model import skops_model
 from recordwise.published import Published
@@ -38,7 +37,7 @@ def forms_of(model: Published) -> Forms:
     try:
         content = onnx_model(model)
         if content is not None:
-            needs = "ONNX Runtime and Pillow" if model.schema.kind == Kind.IMAGES else "ONNX Runtime"
+            needs = "ONNX Runtime and Pillow" if are_pictures(model.schema) else "ONNX Runtime"
             return _with(file, content, onnx_example(model.schema, several=several), needs)
         file = "model.skops"
         content = skops_model(model)

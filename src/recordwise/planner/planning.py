@@ -359,7 +359,7 @@ def _growing(classes: int) -> Iterator[int]:
 
 
 def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
-    """The same for so many queries."""
+    """`visible`, for so many queries."""
     ballot = Ballot(
         num_queries=size,
         num_classes=outlook.known.num_classes,
