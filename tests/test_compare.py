@@ -133,6 +133,8 @@ def test_public_only_deals_out_the_samples_that_have_a_label(tmp_path: Path) -> 
     np.savez(tmp_path / "pool.npz", X=held["X"], y=known)
     (row,) = compare_job(read_job(path), public_only=True).rows
     assert row.accuracy is not None and row.accuracy > 0.8  # were gaps scored too, it could not be above 0.67
+    np.savez(tmp_path / "pool.npz", X=held["X"], y=np.where(np.arange(300) < 200, held["y"], np.nan))
+    assert compare_job(read_job(path), public_only=True).rows[0].accuracy == row.accuracy  # 1.0 is class 1
     np.savez(tmp_path / "pool.npz", X=held["X"], y=np.where(np.arange(300) < 1, known, ""))
     with pytest.raises(InvalidInput, match="more samples with a label to deal out, got 1"):
         compare_job(read_job(path), public_only=True)

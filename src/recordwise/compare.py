@@ -34,6 +34,7 @@ from recordwise.privacy.guarantee import Neighbours, Trust, exact, members, roun
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress, part, step
 from recordwise.randomness import seeded
+from recordwise.records import Why, declared_classes, read_labels
 from recordwise.report.comparison import Comparison, Measured, comparison_page
 from recordwise.run import read_test
 
@@ -222,8 +223,9 @@ def _public_parts(job: JobFile) -> Parts:
         raise InvalidInput(
             "--public-only compares on public labels: public.labels must name where they are, or [test] hold some"
         )
-    names = {str(name): name for name in job.method.classes}
-    known = np.array([str(label) in names for label in labels], dtype=bool)
+    names = declared_classes(job.method.classes)
+    places, gaps = read_labels(labels, names, 1)
+    known = gaps == Why.VOTES
     order = seeded(job.method.random_state, "compare").permutation(np.flatnonzero(known))
     cuts = np.cumsum([int(share * len(order)) for share in shares])
     pooled, voting, scored = np.split(order, cuts)
@@ -231,8 +233,7 @@ def _public_parts(job: JobFile) -> Parts:
         raise InvalidInput(f"--public-only needs more samples with a label to deal out, got {len(order)}")
     if job.public.labels is not None:
         pool = rows(pool, np.concatenate([pooled, np.flatnonzero(~known)]))
-    truth = np.array([names[str(label)] for label in labels[scored]])
-    test = rows(samples, scored), truth
+    test = rows(samples, scored), names[places[scored, 0]]
     return Parts(schema=schema, pool=pool, samples=rows(samples, voting), labels=labels[voting], test=test)
 
 
