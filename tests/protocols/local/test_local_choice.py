@@ -80,6 +80,15 @@ def test_a_mechanism_can_be_asked_for_by_name_and_only_by_its_name() -> None:
         choose(ballot, 1.0, "magic")
 
 
+@pytest.mark.parametrize("votes", [1, 2])
+def test_an_epsilon_that_floats_cannot_tell_from_none_is_refused_in_one_line(votes: int) -> None:
+    ballot = Ballot(num_queries=4, num_classes=3, votes_per_record=votes)
+    assert np.isfinite(choose(ballot, 1e-12).noise_std(100))
+    for epsilon in (1e-13, 1e-18, 1e-30):
+        with pytest.raises(InvalidInput, match=r"epsilon must be >= 2\^-40"):
+            choose(ballot, epsilon)
+
+
 def label_accuracy(ballot: Ballot, seed: int, purity: float = 0.86, records: int = 30_000) -> tuple[float, float]:
     """Share of records whose cluster gets their own class: by joint assignment, and by one argmax per cluster."""
     rng = seeded(seed, "clusters")

@@ -22,6 +22,7 @@ from recordwise.errors import InvalidInput, ProtocolFault, positive
 from recordwise.privacy.events import Event, Pure
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit, exact
 from recordwise.privacy.noise import Noise, SeededNoise, SumOfEstimates
+from recordwise.privacy.noise.laplace import SMALLEST
 from recordwise.protocols.local.answers import Answers
 from recordwise.protocols.local.hits import Engine
 from recordwise.protocols.pairs import NOTHING, Pair, Record, repeated
@@ -61,6 +62,8 @@ class LocalMechanism(Protocol[Answers]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         positive(epsilon=self.epsilon)
+        if not self.epsilon >= SMALLEST:
+            raise InvalidInput(f"epsilon must be >= 2^-40 where each record adds noise, got {float(self.epsilon):g}")
 
     @classmethod
     def serve(cls, terms: Terms) -> None:
