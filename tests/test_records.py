@@ -171,3 +171,22 @@ def test_records_far_from_every_query_are_told_of_too(caplog: pytest.LogCaptureF
     with caplog.at_level("INFO", logger="recordwise.records"):
         one.fit(X[:20] + 0.5, np.arange(20) % 2, X_public=pool)
     assert "for the holder only: none of 20 records abstains" in caplog.text
+
+
+def test_whatever_a_record_holds_the_records_have_a_fingerprint() -> None:
+    """It tells them from others where a run goes on; what cannot be written down is told by its place alone."""
+    inside_itself: list[Any] = []
+    inside_itself.append(inside_itself)
+    labels, reasons = np.zeros((2, 1), dtype=np.int32), np.zeros(2, dtype=np.int8)
+    for odd in (np.datetime64("2024-02-29"), np.timedelta64(1, "D"), inside_itself, (one for one in ()), lambda: 0):
+        for hold in (list, lambda held: pd.DataFrame(held, columns=["a", "b"]).astype(object)):
+            ours, same, others = (Records(hold([[1, first], [odd, 2]]), labels, reasons) for first in (3, 3, 4))
+            assert ours.fingerprint() == same.fingerprint() != others.fingerprint()
+
+
+def test_arrays_of_dates_and_of_text_of_any_length_have_a_fingerprint() -> None:
+    labels, reasons = np.zeros((2, 1), dtype=np.int32), np.zeros(2, dtype=np.int8)
+    for one, other in (("2024-02-29", "NaT"), ("2024-02-29", "2024-03-01")):
+        for kind in (np.dtype("M8[us]"), np.dtype("M8[ns]"), np.dtypes.StringDType()):
+            first, second = (Records(np.array([[one], [end]], dtype=kind), labels, reasons) for end in (one, other))
+            assert first.fingerprint() == first.fingerprint() != second.fingerprint()

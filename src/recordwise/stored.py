@@ -61,6 +61,7 @@ ENCODERS = frozenset(
     }
 )
 MODELS = ENCODERS | {
+    "recordwise.encoders.joined.Joined",
     "recordwise.encoders.module.TorchEncoder",
     "recordwise.privacy.guarantee.Guarantee",
     "recordwise.queries.queries.Queries",

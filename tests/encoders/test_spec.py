@@ -12,9 +12,11 @@ from sklearn.decomposition import NMF
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
+from recordwise import stored
 from recordwise.encoders import Hog, Pca, Scaler, Table, Text, TorchEncoder, encode, encode_public, encoder_from
 from recordwise.encoders.spec import located, opened
 from recordwise.errors import InvalidInput, MissingExtra
+from recordwise.hashing import fingerprint
 from recordwise.vision.resnet import ResNet
 from recordwise.vision.saved import save_weights
 
@@ -63,6 +65,22 @@ def test_encoders_side_by_side_are_of_one_length_each() -> None:
     cosine = vectors[:, : first.shape[1]] @ vectors[:, : first.shape[1]].T * 2
     length = np.linalg.norm(first, axis=1)
     assert np.allclose(cosine, first @ first.T / np.outer(length, length), atol=1e-5)
+
+
+def test_joined_encoders_are_stored_with_the_student_but_reach_no_silo() -> None:
+    texts = ["red apple", "green pear", "red pear", "green apple tree"]
+    spec = {"name": "joined", "encoders": ["text", [{"name": "text", "dim": 2}, "scaler"]]}
+    joined = encoder_from(spec, texts, seed=4).fit(texts)
+    content = stored.to_bytes(joined)
+    again = stored.from_bytes(content)
+    assert fingerprint(again) == fingerprint(joined) and repr(again) == repr(joined)
+    assert np.array_equal(encode_public(again, texts), encode_public(joined, texts))
+    with pytest.raises(InvalidInput, match="must be made of"):
+        stored.from_bytes(content, stored.ENCODERS)
+    for fitted in ([], joined.encoders_[:1], [1, 2], 3):
+        joined.encoders_ = fitted
+        with pytest.raises(InvalidInput, match="two or more encoders"):
+            stored.from_bytes(stored.to_bytes(joined))
 
 
 def test_what_one_encoder_cannot_read_is_not_joined() -> None:

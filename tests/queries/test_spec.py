@@ -91,3 +91,9 @@ def test_mistakes_are_refused_in_one_line() -> None:
         queries_from(7)
     with pytest.raises(InvalidInput, match="queries must be 6 of 2 dimensions"):
         first_queries(Corners(), POOL, **ASKED)
+
+
+def test_queries_that_own_no_sample_of_the_pool_are_refused_before_anything_is_paid() -> None:
+    nobody_s = Queries(vectors=POOL[:6], owner=np.full(len(POOL), -1))
+    with pytest.raises(InvalidInput, match="must own at least one sample"):
+        first_queries(nobody_s, POOL, **ASKED)

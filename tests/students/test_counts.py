@@ -246,7 +246,7 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
         learn_from_counts(WORLD.pool, [])
     with pytest.raises(InvalidInput, match="owner must name the query of each of 3000 samples"):
         learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=asked.owner[:-1])])
-    for weight in ("heavy", [1.0], [1.0, 0.0], {2: 1.0}):
+    for weight in ("heavy", [1.0], [1.0, 0.0], {2: 1.0}, {0: 1e-300, 1: 1e300}):
         with pytest.raises(InvalidInput, match="class_weight must be"):
             learn_from_counts(WORLD.pool, [asked], class_weight=weight)  # type: ignore[arg-type]
     for threshold in (0.0, 1.0, float("nan")):
@@ -323,6 +323,30 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
     probabilities = learnt.student.predict_proba(pool)
     assert probabilities.shape == (20, num_classes) and np.allclose(probabilities.sum(axis=1), 1)
     assert np.allclose(learnt.probabilities.sum(axis=1), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("num_queries", [1, 12])
+def test_samples_that_are_all_the_same_give_a_student(num_queries: int) -> None:
+    """Nothing is there to tell them apart by: they get the class shares of all."""
+    from tests.labels.simulated import tally_of
+
+    release = tally_of(np.tile([90.0, 10.0], (num_queries, 1)), DiscreteLaplace(Fraction(1)))
+    pool = np.ones((24, 3), dtype=np.float32)
+    learnt = learn_from_counts(pool, [Asked(release=release, owner=np.arange(24) % num_queries)])
+    assert np.allclose(learnt.student.predict_proba(pool), [0.9, 0.1], atol=0.1)
+
+
+@pytest.mark.parametrize("num_records", [None, 500])
+def test_one_query_that_owns_the_whole_pool_gives_a_student(num_records: int | None) -> None:
+    """Where it is held out, no query that has samples is seen."""
+    from tests.labels.simulated import tally_of
+
+    release = tally_of(np.tile([30.0, 10.0], (12, 1)), DiscreteLaplace(Fraction(1)))
+    pool = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
+    learnt = learn_from_counts(
+        pool, [Asked(release=release, owner=np.zeros(24, dtype=np.int64), num_records=num_records)]
+    )
+    assert np.isfinite(learnt.probabilities).all() and learnt.probabilities[:, 0].min() > 0.5
 
 
 @pytest.mark.parametrize("width", [1e-1, 1e-4, 1e-7, 0.0])

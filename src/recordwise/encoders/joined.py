@@ -39,6 +39,19 @@ class Joined(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors) * len(self.encoders_))[:, None]
         return (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
 
+    def state(self) -> dict[str, Any]:
+        """What is stored of it."""
+        return {"encoders": self.encoders_}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        fitted = state["encoders"]
+        if not isinstance(fitted, list) or len(fitted) < 2 or not all(hasattr(one, "transform") for one in fitted):
+            raise InvalidInput("must be two or more encoders that were fitted, this is not")
+        made = cls([clone(one) for one in fitted])
+        made.encoders_ = fitted
+        return made
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """What was joined, in full: two encoders that print alike encode alike."""
         return f"Joined({', '.join(map(repr, self.encoders))})"

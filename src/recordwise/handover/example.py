@@ -47,7 +47,8 @@ NUMBER = """
 
 def number(cell):
     with suppress(ValueError):
-        return float(cell)  # of cell.replace(",", ".") where numbers are written 3,14
+        if "_" not in cell:  # 1_000 is Python's spelling alone
+            return float(cell)  # of cell.replace(",", ".") where numbers are written 3,14
     return np.nan  # a gap
 """
 DAYS = '''

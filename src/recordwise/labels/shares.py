@@ -68,7 +68,9 @@ def turnout(
     noise = tally.estimate.shape[1] * tally.law.std**2
     shares = sizes / sizes.sum()
     if num_records is None:
-        total = max(float(sums[known].sum() / shares[known].sum()), 0.5 * math.sqrt(noise * len(sizes)), 1.0)
+        part = float(shares[known].sum())  # of the pool; none where every query that has samples is held out
+        seen_there = float(sums[known].sum()) / part if part > 0 else 0.0
+        total = max(seen_there, 0.5 * math.sqrt(noise * len(sizes)), 1.0)
         voting: NDArray[np.float64] = np.ones(1)
     else:
         whole(num_records=num_records)

@@ -116,3 +116,5 @@ def _check(found: Any, pool: NDArray[np.float32], num_queries: int) -> None:
             f"queries must be {num_queries} of {pool.shape[1]} dimensions with an owner for each of {len(pool)} "
             f"samples, got {len(found)} of {found.vectors.shape[1]} with {len(found.owner)}"
         )
+    if not (found.owner >= 0).any():
+        raise InvalidInput("queries must own at least one sample of the pool, they own none: nothing could be taught")

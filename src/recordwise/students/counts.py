@@ -46,6 +46,7 @@ ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
 CHOSEN, FITTED = 0.65, 0.8  # of the work, about: settings are chosen, the student is fitted
 ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
+LARGEST = 1e100  # weight of a class
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
@@ -327,8 +328,12 @@ def class_shift(class_weight: ClassWeight, probabilities: Floats) -> Doubles:
     given = class_weight if isinstance(class_weight, Mapping) else dict(enumerate(class_weight))
     some = isinstance(class_weight, Mapping) or len(given) == num_classes
     weights = np.array([given.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
-    if not (some and set(given) <= set(range(num_classes)) and ((weights > 0) & np.isfinite(weights)).all()):
-        raise InvalidInput(f"class_weight must be > 0 for classes in [0, {num_classes}), got {class_weight!r}")
+    fitting = ((weights >= 1 / LARGEST) & (weights <= LARGEST)).all()  # the odds of all classes are floats then
+    if not (some and set(given) <= set(range(num_classes)) and fitting):
+        raise InvalidInput(
+            f"class_weight must be > 0, from {1 / LARGEST:g} to {LARGEST:g}, for classes in [0, {num_classes}), got "
+            f"{class_weight!r}"
+        )
     return np.log(weights)
 
 

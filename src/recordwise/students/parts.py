@@ -53,7 +53,7 @@ def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
     # scatter in about as many directions as there are samples is chance: it is not believed either.
     ridge = max(RIDGE, (len(within) / len(vectors)) ** 3)
     variance = max(ridge * np.trace(within), FLOOR * np.trace(scatter)) / len(within)
-    within += variance * np.eye(len(within))
+    within += (variance or 1.0) * np.eye(len(within))  # of samples that are all the same there is nothing to tell
     slope = np.linalg.solve(within, centre.T)
     return _centred(np.vstack([slope, -0.5 * (centre.T * slope).sum(axis=0) + np.log(share)]))
 
