@@ -134,7 +134,9 @@ def test_a_budget_that_goes_on_noise_stops_a_run() -> None:
 
 def test_queries_with_one_sample_are_found() -> None:
     found = found_by(WORLD.pool, GOOD, s=300)
-    assert [one.about for one in found.findings] == ["queries"] and "single pool sample" in found.as_text()
+    assert [one.about for one in found.findings] == ["queries"] and "single pool sample: ask fewer" in found.as_text()
+    recommended = found_by(WORLD.pool, expecting((0.85, 0.8, 0.9), s=300))
+    assert "single pool sample: add samples" in recommended.as_text()
 
 
 def test_a_pool_of_few_different_samples_stops_a_run() -> None:

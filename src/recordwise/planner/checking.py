@@ -267,10 +267,8 @@ def _queries(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[Finding
     if outlook.num_samples < ENOUGH * asked:
         alone = outlook.queries_with_one_sample(asked)
         if alone > SINGLE * asked:
-            text = (
-                f"{alone} of {asked} queries would hold a single pool sample: ask fewer (num_queries), or add samples "
-                "to the pool"
-            )
+            fewer = "" if asked == made.recommended.num_queries else "ask fewer (num_queries), or "
+            text = f"{alone} of {asked} queries would hold a single pool sample: {fewer}add samples to the pool"
             yield Finding(stops=False, about="queries", text=text)
     chosen, better = _chosen(made, asked), made.recommended
     if better.student_accuracy.mean > chosen.student_accuracy.mean + BETTER:
