@@ -59,7 +59,7 @@ def policy(**choices: Any) -> Any:
 def outlook(**choices: Any) -> Any:
     asked: dict[str, Any] = dict.fromkeys(("pool", "encoder", "lens", "known", "queries", "decoder", "student"))
     numbers = {"num_records": 1, "num_samples": 1, "labels_per_record": 1, "seed": 0}
-    return Outlook(**asked, **numbers, wishes=(), **choices)
+    return Outlook(**asked, **numbers, wishes=(), left_out="", **choices)
 
 
 def published(**choices: Any) -> Any:
