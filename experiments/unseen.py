@@ -56,7 +56,7 @@ from recordwise.pipeline import release
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.release import Release
-from recordwise.queries import KMeansQueries
+from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, Learnt, class_probabilities, learn_from_counts, student_from, teach
 from recordwise.students.from_counts import HIDDEN
@@ -178,6 +178,24 @@ def noisy_sgd(bed: Bed, epsilon: float) -> list[dict[str, float]]:
     return found
 
 
+def votes_of(bed: Bed, queries: Queries, ballot: Ballot, abstaining: Ints | None) -> Votes:
+    """Of the records, but for those that abstain."""
+    votes = cast_votes(bed.vectors[1], bed.labels[1], queries, ballot)
+    if abstaining is None:
+        return votes
+    chosen = votes.queries.copy()
+    chosen[abstaining] = NOBODY
+    return Votes(ballot, chosen, votes.labels)
+
+
+def student_of_labels(released: Release, pool: Floats, queries: Queries, graph: Floats, num_votes: int) -> Any:
+    """The linear student of one decoded label per query."""
+    sizes, num_records = voters_at(released, queries.sizes, num_votes)
+    labels = decode(released, sizes=sizes, graph=graph, num_records=num_records)
+    weights = labels.confidence[queries.owner]
+    return teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
+
+
 def measure(
     name: str,
     bed: Bed,
@@ -193,18 +211,14 @@ def measure(
       s: Queries; as many as the rule says when None.
       abstaining: Records that do not vote.
     """
-    (pool, records, test), (pool_labels, record_labels, truth) = bed.vectors, bed.labels
+    (pool, records, test), (pool_labels, _, truth) = bed.vectors, bed.labels
     true = teach(student_from("linear", seed=0), pool, np.eye(bed.num_classes)[pool_labels])
     best = measured(class_probabilities(true, test, bed.num_classes), truth)
     s = s or queries_for(epsilon, bed)
     queries = KMeansQueries(num_queries=s, seed=0).ask(pool)
     graph = query_graph(pool, queries.vectors)
     ballot = Ballot(num_queries=s, num_classes=bed.num_classes)
-    votes = cast_votes(records, record_labels, queries, ballot)
-    if abstaining is not None:
-        chosen = votes.queries.copy()
-        chosen[abstaining] = NOBODY
-        votes = Votes(ballot, chosen, votes.labels)
+    votes = votes_of(bed, queries, ballot, abstaining)
     protocol = CentralLaplace(ballot=ballot, epsilon=Fraction(str(epsilon)))
 
     def learnt_from(released: Release) -> Learnt:
@@ -215,12 +229,8 @@ def measure(
     found: dict[str, list[dict[str, float]]] = {"labels": [], "counts": []}
     label_accuracy, slopes, networks = [], [], 0
     for draw in range(DRAWS):
-        noise = SeededNoise(draw)
-        released = release(votes, protocol, noise)
-        sizes, num_records = voters_at(released, queries.sizes, len(votes))
-        labels = decode(released, sizes=sizes, graph=graph, num_records=num_records)
-        weights = labels.confidence[queries.owner]
-        linear = teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
+        released = release(votes, protocol, SeededNoise(draw))
+        linear = student_of_labels(released, pool, queries, graph, len(votes))
         learnt = learnt_from(released)
         networks += learnt.student.network is not None
         slopes.append(round(learnt.slope, 2))
