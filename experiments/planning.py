@@ -40,7 +40,7 @@ import numpy as np
 from benchmarks.provenance import hardware, versions
 
 from experiments import clinc150, unseen
-from experiments.teaching import Bed, bed_of
+from experiments.beds import Bed, bed_of
 from recordwise import pipeline
 from recordwise.arrays import Doubles, Floats, Ints
 from recordwise.labels import query_graph
@@ -103,7 +103,7 @@ def _bed(vectors: Sequence[Floats], labels: Sequence[Ints], encoder: str) -> Bed
     return Bed(
         pool=pool, records=records, test=test,
         pool_labels=labels[0], record_labels=labels[1], test_labels=labels[2],
-        abstaining=NOBODY_ABSTAINS, encoder=encoder, student="linear",
+        abstaining=NOBODY_ABSTAINS, encoder=encoder,
     )  # fmt: skip
 
 

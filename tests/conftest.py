@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -25,6 +26,8 @@ from in_memory import memory  # noqa: E402  # it lies in one of them
 # Workers get it from their parent, and whatever tests start gets it from them.
 if folder := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+    os.environ.setdefault("TMPDIR", folder)
+    tempfile.tempdir = None  # the place is asked for again: pytest has had it found already
 
 # The tree of commands is made once, and not for each of the hundreds of commands that tests give in one process.
 typer.main.get_command = functools.cache(typer.main.get_command)
