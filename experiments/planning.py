@@ -62,12 +62,12 @@ RUNS, MANY_RUNS = 3, {"digits": 6, "phoneme": 5, "abalone": 5, "segment": 6, "wi
 NOBODY_ABSTAINS = np.zeros(0, dtype=np.int64)
 Sizes = dict[float, tuple[int, ...]]  # numbers of queries, by epsilon
 
-IMAGES: Sizes = {0.01: (20, 40, 100), 0.5: (40, 100, 200)}
+IMAGES: Sizes = {0.01: (40, 100), 0.5: (100, 300)}
 TWO_CLASSES: Sizes = {0.1: (8, 20, 40, 70, 100), 1.0: (20, 40, 100, 200, 400)}
 SWEEPS: dict[str, Sizes] = {
     "digits": {0.5: (10, 20, 40, 60, 100), 2.0: (20, 40, 70, 100, 200)},
     "adult": TWO_CLASSES,
-    "abstaining": {0.1: (8, 20, 40, 100), 1.0: (20, 40, 100, 200)},
+    "abstaining": {0.1: (8, 20, 60), 1.0: (20, 60, 200)},
     "letters": {0.1: (26, 52, 70, 104, 150), 1.0: (52, 104, 180, 260, 520)},
     "clinc150": {0.1: (20, 40, 70, 100, 200), 1.0: (40, 100, 200, 330, 500)},
     "cifar10": IMAGES,
