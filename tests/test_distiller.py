@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import pickle
 from fractions import Fraction
 from pathlib import Path
@@ -205,6 +206,20 @@ def test_a_run_folder_gives_the_same_release_again_without_a_second_charge(
     with pytest.raises(ChangedInput, match="num_queries"):
         fit(distiller(**{**settings, "num_queries": 41}), digits)
     assert Ledger.open(place).spent("digits") == 4
+
+
+def test_a_run_begun_before_a_setting_existed_goes_on_as_it_was(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    Ledger.open(tmp_path / "ledger.sqlite").open_budget("digits", epsilon=4)
+    settings: dict[str, Any] = {"rounds": 2, "account": paid_by(tmp_path, run_dir=tmp_path / "run")}
+    first = fit(distiller(**settings), digits)
+    manifest = tmp_path / "run" / "run.json"
+    begun = json.loads(manifest.read_text())
+    del begun["facts"]["queries.focus"]
+    manifest.write_text(json.dumps(begun))
+    again = fit(distiller(**settings), digits)
+    assert [pack(one.release) for one in again.rounds_] == [pack(one.release) for one in first.rounds_]
+    with pytest.raises(ChangedInput, match=r"queries\.focus was 0\.5"):
+        fit(distiller(**settings, queries={"focus": 0.0}), digits)
 
 
 def test_a_fitted_distiller_survives_pickling_and_holds_no_votes(digits: dict[str, np.ndarray]) -> None:
