@@ -85,8 +85,8 @@ def one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans try one task instead of five, where a test is about making them; test_plan.py says what they are worth."""
     monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
     monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
-    monkeypatch.setattr("recordwise.planner.planning.SEARCHED", (0,))
-    monkeypatch.setattr("recordwise.planner.planning._RECOMMENDED", {})  # what is found so is kept for nobody else
+    monkeypatch.setattr("recordwise.planner.searching.SEARCHED", (0,))
+    monkeypatch.setattr("recordwise.planner.searching._RECOMMENDED", {})  # what is found so is kept for nobody else
 
 
 @pytest.fixture(scope="session", autouse=True)
