@@ -128,6 +128,7 @@ def test_a_second_run_of_a_job_pays_nothing_and_repeats_the_release(
     assert Ledger.open(job.parent / "ledger.sqlite").spent("digits") == 2
 
 
+@pytest.mark.usefixtures("one_task")
 def test_the_holder_alone_is_told_who_abstained(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,7 +130,7 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
     [
         ("linear", "linear", ""),
         (AFFORDABLE, AFFORDABLE, ""),
-        ("counts", AFFORDABLE, NO_NETWORK),
+        ("counts", AFFORDABLE, NO_NETWORK.format(50)),
         ("mlp", AFFORDABLE, STANDS_IN),
         ({"name": "counts", "teaches": "mlp", "threshold": 0.3}, {**AFFORDABLE, "threshold": 0.3}, STANDS_IN),
     ],
@@ -140,13 +140,17 @@ def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: 
     assert view.student.model == taught and view.left_out == words
 
 
-@pytest.mark.parametrize(("sizes", "rounds", "said"), [([6, 49], 1, False), ([6, 50], 1, True), ([25], 2, True)])
+@pytest.mark.parametrize(
+    ("classes", "sizes", "rounds", "said"),
+    [(3, [6, 49], 1, ""), (3, [6, 50], 1, "50"), (3, [25], 2, "50"), (8, [79], 1, ""), (8, [80], 1, "80")],
+)
 def test_a_network_is_said_to_be_left_out_where_one_may_join(
-    monkeypatch: pytest.MonkeyPatch, sizes: list[int], rounds: int, said: bool
+    monkeypatch: pytest.MonkeyPatch, classes: int, sizes: list[int], rounds: int, said: str
 ) -> None:
     monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
-    found = plan(outlook(WORLDS["easy"]), terms("1", rounds=rounds), num_queries=sizes, compare=False)
-    assert (found.left_out == NO_NETWORK) == said and (NO_NETWORK in found.as_text()) == said
+    view = outlook(WORLDS["easy"], num_classes=classes)
+    found = plan(view, terms("1", rounds=rounds), num_queries=sizes, compare=False)
+    assert found.left_out == (said and NO_NETWORK.format(said)) and ("network" in found.as_text()) == bool(said)
 
 
 @pytest.mark.parametrize("peak", [13, 27, 70, 130])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from recordwise.arrays import Floats, Ints
@@ -20,9 +21,9 @@ from recordwise.protocols.local import Collision
 from recordwise.protocols.release import Tally
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
-from recordwise.students import choice, student_from, teach
-from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
-from recordwise.students.parts import Network, discriminant, regression
+from recordwise.students import choice, counts, student_from, teach
+from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts, tables_of
+from recordwise.students.parts import LABEL_PENALTY, Network, discriminant, labelled, regression
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -136,7 +137,7 @@ def test_what_is_held_out_is_hidden_from_rates_decoder_and_fit() -> None:
 
 def test_noise_too_loud_for_the_table_leaves_the_decoders_labels() -> None:
     learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "0.005")])
-    assert learnt.penalty is None and len(learnt.weights) == 1
+    assert learnt.penalty is None and len(learnt.weights) == 2
 
 
 def test_the_score_says_how_well_held_out_rows_are_explained() -> None:
@@ -300,6 +301,56 @@ def test_a_network_that_helps_no_fold_is_not_tried_on_the_others(monkeypatch: py
     assert learnt.student.network is None and len(tried) == len(choice.NETWORK_PENALTIES)
     learn_from_counts(WORLD.pool, [asked_of(WORLD, "1", s=40)], hidden=4)
     assert len(tried) == len(choice.NETWORK_PENALTIES)  # with few queries none is tried
+    monkeypatch.setattr(choice, "PER_CLASS", 31)
+    learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")], hidden=4)
+    assert len(tried) == len(choice.NETWORK_PENALTIES)  # nor with few for each of its classes
+
+
+def test_a_network_that_exaggerates_joins_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is hidden from the linear parts; a network knows it, and claims twice as much."""
+    truth = np.array([0, 0, 0, 0, 2, 0])
+    scale = WORLD.pool.std(axis=0)
+
+    def twice(vectors: Any, base: Any, *given: Any, **more: Any) -> Network:
+        first = np.vstack([1e-3 * (truth * scale)[:, None], [0.0]])  # so small that tanh is a line
+        return Network(first, 1e3 * np.array([[-1.0, 1.0]]))
+
+    blind = np.zeros((7, 2))
+    for part in ("discriminant", "labelled", "regression"):
+        monkeypatch.setattr(choice, part, lambda *given: blind)
+    monkeypatch.setattr(choice, "network", twice)
+    queries = asked_of(WORLD, "2")
+    material = choice.Material(
+        vectors=((WORLD.pool - WORLD.pool.mean(axis=0)) / scale).astype(np.float32), owners=[queries.owner],
+        tables=tables_of([queries]), without=lambda folds, fold: tables_of([queries]), hidden=1,
+    )  # fmt: skip
+    chosen = choice.choose(material, rng=seeded(0, "exaggerating"))
+    assert chosen.network_penalty is not None and chosen.network_share == 0.5
+
+
+def test_where_the_discriminant_misleads_the_labels_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def astray(vectors: Any, tables: Any) -> Any:
+        return np.random.default_rng(1).normal(size=(7, 2))
+
+    for module in (choice, counts):
+        monkeypatch.setattr(module, "discriminant", astray)
+    monkeypatch.setattr(choice, "CLEARLY", np.inf)  # the table's part stays out
+    learnt = learn_from_counts(WORLD.pool, [asked_of(WORLD, "1")])
+    discriminating, labels = learnt.weights
+    assert labels > 10 * discriminating
+    assert auc(learnt.student.predict_proba(WORLD.test), WORLD) > 0.8
+
+
+def test_the_part_that_is_taught_labels_is_the_logistic_regression_of_them() -> None:
+    [table] = tables_of([asked_of(WORLD, "1")])
+    hard = np.eye(2)[table.prior.argmax(axis=1)]
+    owner = table.mean.T.tocsr().indices  # every sample has one query
+    vectors = (WORLD.pool / WORLD.pool.std(axis=0)).astype(np.float32)
+    found = labelled(vectors, [replace(table, prior=hard)])
+    # Two logits with a penalty on both are one with half of it, and twice as large.
+    other = LogisticRegression(C=2 / LABEL_PENALTY, tol=1e-6, max_iter=1000).fit(vectors, hard[owner].argmax(axis=1))
+    assert np.allclose(2 * found[:-1, 1], other.coef_[0], atol=0.02)
+    assert 2 * found[-1, 1] == pytest.approx(other.intercept_[0], abs=0.02)
 
 
 def test_any_other_student_learns_the_chances_of_the_pool() -> None:

@@ -16,7 +16,7 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.students.counts import Asked, TableStudent, learn_from_counts
 from recordwise.students.table import CountTable, mean_over
-from recordwise.students.within import UNKNOWN, believable, folds_of, mates_of, regions_of, with_regions
+from recordwise.students.within import UNKNOWN, believable, folds_of, mates_of, regions_of, strength_of, with_regions
 from recordwise.votes import Ballot, cast_votes
 
 RNG = np.random.default_rng(0)
@@ -76,6 +76,25 @@ def test_rows_that_do_not_count_say_nothing() -> None:
     said = RNG.dirichlet(np.ones(3), size=20)
     table = replace(table_of(said, votes=1e4, std=0.1), counted=np.zeros(20))
     assert believable([said], [table], [np.arange(20) ^ 1]) == pytest.approx(UNKNOWN)
+
+
+# Of 400 queries' shares the variance is known to a tenth, and so is the strength: twice too much or too little is seen.
+def test_a_student_is_as_strong_as_what_is_released_stays_near_it() -> None:
+    said = np.tile([0.4, 0.6], (400, 1))
+    strong = {}
+    for strength in (40.0, 200.0):
+        off = np.sqrt(0.24 / (1 + strength)) * RNG.normal(size=(400, 1))
+        strong[strength] = strength_of([said], [table_of(said + [[1, -1]] * off, votes=2000, std=5)])
+    assert 40 < strong[40.0] < 160 and 200 < strong[200.0] < 800
+    # Where nothing strays but by noise and chance, it is as strong as it may be.
+    assert strength_of([said], [table_of(said, votes=2000, std=5)]) > 700
+
+
+def test_a_strong_student_is_left_by_noisy_shares_less() -> None:
+    said = np.tile([0.3, 0.7], (50, 1))
+    table = table_of(said, votes=100, std=10)
+    weak, strong = (np.abs(replace(table, strength=one).believed(said) - said).mean() for one in (10, 100))
+    assert strong < weak / 3
 
 
 def test_a_sample_gets_the_shares_of_its_own_region() -> None:

@@ -30,7 +30,7 @@ from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
 from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
-from recordwise.students.choice import NETWORK_QUERIES
+from recordwise.students.choice import NETWORK_QUERIES, PER_CLASS
 from recordwise.students.from_counts import HIDDEN
 from recordwise.students.spec import COUNTS
 
@@ -41,8 +41,8 @@ LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some o
 AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None, "teaches": None}
 STANDS_IN = "The linear student from counts stands for the run's own."
 NO_NETWORK = (
-    f"The small network that a student tries from {NETWORK_QUERIES} queries on is not simulated: where it joins, a run "
-    "is better than predicted."
+    "The small network that a student tries from {} queries on is not simulated: where it joins, a run is better than "
+    "predicted."
 )
 
 
@@ -217,7 +217,7 @@ def look(
     stated = _stated(num_classes, class_shares, attainable)
     sight = Sight.of(pool, encoder, asked.metric, seed)
     known = replace(stated, seen=sight.seen(labels, num_classes))
-    taught, left_out, left_out_from = _affordable(StudentSettings.given(student).model)
+    taught, left_out, left_out_from = _affordable(StudentSettings.given(student).model, num_classes)
     return Outlook(
         sight=sight,
         known=known,
@@ -234,7 +234,7 @@ def look(
     )
 
 
-def _affordable(student: Any) -> tuple[Any, str, int]:
+def _affordable(student: Any, num_classes: int) -> tuple[Any, str, int]:
     """The linear student that a plan teaches instead; what that leaves out, and from how many queries on."""
     given = dict(student) if isinstance(student, Mapping) else {"name": student}
     if given.get("name") == "linear":
@@ -243,7 +243,10 @@ def _affordable(student: Any) -> tuple[Any, str, int]:
         return AFFORDABLE, STANDS_IN, 0
     if given.get("teaches") is not None:
         return {**given, **AFFORDABLE}, STANDS_IN, 0
-    return {**given, **AFFORDABLE}, "" if given.get("hidden", HIDDEN) is None else NO_NETWORK, NETWORK_QUERIES
+    if given.get("hidden", HIDDEN) is None:
+        return {**given, **AFFORDABLE}, "", 0
+    tried_from = max(NETWORK_QUERIES, PER_CLASS * num_classes)
+    return {**given, **AFFORDABLE}, NO_NETWORK.format(tried_from), tried_from
 
 
 def _stated(num_classes: int, class_shares: ArrayLike | None, attainable: float | None) -> Known:

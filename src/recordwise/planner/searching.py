@@ -25,6 +25,7 @@ WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, end
 LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
 GAIN = 0.005  # by which more queries must be better, to go on
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
+MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
 NEARBY = 0.5  # how far, in logs of sizes, what was found at one of them says something about another
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
@@ -61,8 +62,9 @@ def search(
                 break
             if num_queries is None and _past_the_best(tried.standing):
                 break
+        spent = 0
         for number in range(len(sizes), pieces):
-            if (middle := tried.between()) is None:
+            if (middle := tried.between()) is None or (spent := spent + middle) > MOST_BETWEEN:
                 break
             with part(number, number + 1, pieces):
                 tried.add(middle)

@@ -16,16 +16,18 @@ from scipy.sparse import csr_array, hstack
 
 from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
 from recordwise.progress import done, part
-from recordwise.students.parts import blend, discriminant, logits_of, mixed, network, regression
+from recordwise.students.parts import blend, discriminant, labelled, logits_of, mixed, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
-from recordwise.students.within import believable, folds_of
+from recordwise.students.within import believable, folds_of, strength_of
 
 FOLDS = 4
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
 NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
-NETWORK_QUERIES = 50  # below which no network is tried: so few rows do not tell a curve from chance
+NETWORK_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of its logits
+NETWORK_QUERIES, PER_CLASS = 50, 10  # below which no network is tried: so few rows do not tell a curve from chance
 TRIAL_SAMPLES = 12_000  # of the pool, for choices among candidates
-CLEARLY = 10.0  # nats, and one standard error, by which a further part must predict held-out rows better
+CLEARLY = 10.0  # nats, and one standard error, by which the table's part must predict held-out rows better
+NETWORK_CLEARLY = 3.0  # the same of a network, which only many queries let in
 
 Without = Callable[[Sequence[Ints], int], list[CountTable]]  # the tables without the cells of one fold
 
@@ -35,10 +37,12 @@ class Choice:
     """What predicted held-out rows best.
 
     Attributes:
-      weights: Of the discriminant and, if chosen, of the regression.
+      weights: Of the discriminant, of the regression on labels and, if chosen, of the one that explains the table.
       bias: (C,) added to their logits.
       penalty: Of the regression; None where the discriminant alone was chosen.
       network_penalty: Of the network on top; None where there is none.
+      network_share: What of the network's logits is added.
+      strength: As `strength_of` finds it.
       explained: Nats per query beyond equal class shares in all queries.
     """
 
@@ -46,6 +50,8 @@ class Choice:
     bias: Doubles
     penalty: float | None
     network_penalty: float | None
+    network_share: float
+    strength: float
     explained: float
 
 
@@ -70,7 +76,8 @@ class Material:
     @property
     def network_units(self) -> int | None:
         """Of the network that is tried; None where queries are few."""
-        return self.hidden if sum(len(table.cells) for table in self.tables) >= NETWORK_QUERIES else None
+        queries, classes = sum(len(table.cells) for table in self.tables), self.tables[0].cells.shape[1]
+        return self.hidden if queries >= max(NETWORK_QUERIES, PER_CLASS * classes) else None
 
 
 def choose(material: Material, *, rng: np.random.Generator) -> Choice:
@@ -81,35 +88,32 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
     with part(0.0, 0.2 * linear):
         trial = _Trial.of(material, folds, rng)
     decoded = trial.decoded()
-    parts, penalty = [decoded], None
+    parts, penalty = decoded, None
     weights, bias, score = trial.judged(parts)
     with part(0.2 * linear, linear):
-        tried = [(strength, logits, trial.judged([decoded, logits])) for strength, logits in _regressions(trial)]
+        tried = [(strength, logits, trial.judged([*decoded, logits])) for strength, logits in _regressions(trial)]
     strength, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
-    if _clearly(blended[2] - score):
-        penalty, parts, (weights, bias, score) = strength, [decoded, logits], blended
-    network_penalty = None
+    if _clearly(blended[2] - score, CLEARLY):
+        penalty, parts, (weights, bias, score) = strength, [*decoded, logits], blended
+    network_penalty, share = None, 1.0
+    base = trial.mixed(parts, weights, bias)
+    answers = trial.answers(base)
     if hidden is not None:
-        base = trial.mixed(parts, weights, bias)
-        alone = score
         with part(linear, 1.0):
             for number, strength in enumerate(NETWORK_PENALTIES):
-                joined = list(base)
-                for fold, held in enumerate(trial.fitted):
-                    with part(number * FOLDS + fold, number * FOLDS + fold + 1, FOLDS * len(NETWORK_PENALTIES)):
-                        net = network(trial.vectors, base[fold], held, hidden=hidden, penalty=strength, rng=rng)
-                    joined[fold] = base[fold] + net.logits(trial.vectors)
-                    found = trial.scored(trial.answers(joined))
-                    if found.sum() <= alone.sum():  # no fold after it is worth the time
-                        break
-                if _clearly(found - score):
-                    network_penalty, score = strength, found
+                with part(number, number + 1, len(NETWORK_PENALTIES)):
+                    some, joined = _with_network(trial, base, hidden, strength, rng)
+                found = trial.scored(joined)
+                if _clearly(found - score, NETWORK_CLEARLY):
+                    network_penalty, share, answers, score = strength, some, joined, found
     common = np.concatenate([_common(table) for table in trial.judges])
     return Choice(
         weights=weights,
         bias=bias,
         penalty=penalty,
         network_penalty=network_penalty,
+        network_share=share,
+        strength=strength_of(trial.shares(answers), trial.judges),
         explained=float((score - common).mean()),
     )
 
@@ -121,7 +125,7 @@ def slope_within(material: Material, choice: Choice, mates: Sequence[Ints], *, r
       mates: For each table (s,) the neighbour that each query is held out with.
     """
     trial = _Trial.of(material, [folds_of(mate, FOLDS, rng) for mate in mates], rng)
-    parts = [trial.decoded()]
+    parts = trial.decoded()
     if choice.penalty is not None:
         fits = [regression(trial.vectors, held, choice.penalty) for held in trial.fitted]
         parts.append([logits_of(trial.vectors, one) for one in fits])
@@ -130,9 +134,27 @@ def slope_within(material: Material, choice: Choice, mates: Sequence[Ints], *, r
         strength = choice.network_penalty
         for fold, held in enumerate(trial.fitted):
             net = network(trial.vectors, logits[fold], held, hidden=material.hidden, penalty=strength, rng=rng)
-            logits[fold] = logits[fold] + net.logits(trial.vectors)
-    answers = softmax(trial.answers(logits))
-    return believable([(one.mean @ answers).astype(np.float64) for one in trial.judges], trial.judges, mates)
+            logits[fold] = logits[fold] + choice.network_share * net.logits(trial.vectors)
+    return believable(trial.shares(trial.answers(logits)), trial.judges, mates)
+
+
+def _with_network(
+    trial: _Trial, base: list[Singles], hidden: int, penalty: float, rng: np.random.Generator
+) -> tuple[float, Singles]:
+    """What of a network's logits predicts held-out rows best when added to the base, and the logits that it gives."""
+    own = [np.zeros_like(logits) for logits in base]
+    alone = trial.answers(base)
+    share = 0.0
+    for fold, held in enumerate(trial.fitted):
+        with part(fold, fold + 1, FOLDS):
+            own[fold] = network(trial.vectors, base[fold], held, hidden=hidden, penalty=penalty, rng=rng).logits(
+                trial.vectors
+            )
+        more = trial.answers(own)
+        share = max(NETWORK_SHARES, key=lambda some: float(trial.scored(alone + np.float32(some) * more).sum()))
+        if share == 0:  # no fold after it is worth the time
+            break
+    return share, alone + np.float32(share) * more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,9 +194,12 @@ class _Trial:
             held_out=[fold_of == fold for fold in range(FOLDS)],
         )
 
-    def decoded(self) -> list[Singles]:
-        """Each fold's logits by the decoder's part."""
-        return [logits_of(self.vectors, discriminant(self.vectors, held)) for held in self.fitted]
+    def decoded(self) -> list[list[Singles]]:
+        """Each fold's logits by the decoder's two parts."""
+        return [
+            [logits_of(self.vectors, made(self.vectors, held)) for held in self.fitted]
+            for made in (discriminant, labelled)
+        ]
 
     def mixed(self, parts: Sequence[Sequence[Singles]], weights: Doubles, bias: Doubles) -> list[Singles]:
         """Each fold's logits by all parts together."""
@@ -186,6 +211,11 @@ class _Trial:
         for logits, out in zip(by_fold, self.held_out, strict=True):
             found[out] = np.tile(logits, (len(self.judges), 1))[out]
         return found
+
+    def shares(self, logits: Singles) -> list[Doubles]:
+        """For each table (s, C) the class shares that held-out queries are predicted to have."""
+        answers = softmax(logits)
+        return [(one.mean @ answers).astype(np.float64) for one in self.judges]
 
     def scored(self, logits: Singles) -> Doubles:
         """The log-likelihood of every held-out row."""
@@ -209,8 +239,8 @@ def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:
         yield penalty, [logits_of(trial.vectors, one) for one in found if one is not None]
 
 
-def _clearly(gain: Doubles) -> bool:
-    return bool(gain.sum() > max(CLEARLY, float(gain.std()) * np.sqrt(len(gain))))
+def _clearly(gain: Doubles, nats: float) -> bool:
+    return bool(gain.sum() > max(nats, float(gain.std()) * np.sqrt(len(gain))))
 
 
 def _common(table: CountTable) -> Doubles:

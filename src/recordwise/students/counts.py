@@ -3,22 +3,24 @@
 Three ingredients, all post-processing of the release:
 
 - *What the decoder says.* Linear discriminant analysis of the pool with the joint decoder's soft labels, sharpened once
-  by the released shares. It needs few votes, and its ceiling is the queries' purity.
+  by the released shares, and a softmax regression on those labels. They need few votes, and their ceiling is the
+  queries' purity.
 - *What the table says.* A softmax regression whose mean predictions over each query's samples are likeliest to have
   given the released cells, under the known law of their noise.
-- *What held-out rows say.* Queries are held out in folds; both are fitted without their cells. How strong the penalty
-  is, how much of either goes into the student, and its temperature, are whatever predicts those cells best. The table
+- *What held-out rows say.* Queries are held out in folds; all are fitted without their cells. How strong the penalty
+  is, how much of each goes into the student, and its temperature, are whatever predicts those cells best. The table
   joins only where it predicts them clearly better.
 
-The two make a sum of two linear maps. A small network may be tried on top of it, and joins by the same rule. Counts do
+They make a sum of linear maps. A small network may be tried on top of it, and joins by the same rule. Counts do
 not say how well a student tells a query's samples apart, so it is believed there as far as it predicts how neighbouring
-queries differ (`within`), and a sample's probabilities lie around the class shares that are believed of its query.
+queries differ (`within`), and a sample's probabilities lie around the class shares that are believed of its query. How
+far those follow the released ones, noise and all, is measured by how far held-out ones stray from the student's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,8 +40,8 @@ from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import Choice, Material, choose, slope_within
-from recordwise.students.parts import Network, blend, discriminant, logits_of, network, regression
-from recordwise.students.table import CountTable, mean_over, tilted
+from recordwise.students.parts import Network, blend, discriminant, labelled, logits_of, network, regression
+from recordwise.students.table import STRENGTH, CountTable, mean_over, tilted
 from recordwise.students.within import UNKNOWN, Regions, mates_of, regions_of, with_regions
 
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
@@ -81,8 +83,9 @@ class Learnt:
       explained: How much likelier held-out rows are under the student than under equal class shares in all queries, in
         nats per query; None where queries are too few to hold any out.
       penalty: The chosen penalty of the fit to the table; None where the decoder's labels alone were chosen.
-      weights: How much of the decoder's and of the table's student went in.
+      weights: How much of the decoder's two students and of the table's went in.
       slope: How far the student is believed within queries, from 0 to 1; the rest is the queries' class shares.
+      strength: Samples' worth of belief in what the student says of a query, beside what was released.
     """
 
     student: Any
@@ -93,6 +96,7 @@ class Learnt:
     penalty: float | None
     weights: tuple[float, ...]
     slope: float
+    strength: float
 
 
 class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -190,6 +194,8 @@ def learn_from_counts(
             slope = _slope(material, choice, scaler, seed)
     if net is not None:
         logits = logits + net.logits(vectors)
+    strength = STRENGTH if choice is None else choice.strength
+    tables = [replace(table, strength=strength) for table in tables]
     regions = regions_of(vectors, scaler.scale_, softmax(logits), tables, slope)
     probabilities = tilted(with_regions(vectors, logits, regions).astype(np.float32), tables)
     shift = class_shift(class_weight, probabilities)
@@ -203,6 +209,7 @@ def learn_from_counts(
         penalty=None if choice is None else choice.penalty,
         weights=tuple(float(w) for w in weights),
         slope=slope,
+        strength=strength,
     )
 
 
@@ -225,23 +232,33 @@ def _linear(material: Material, choice: Choice | None) -> tuple[Doubles, Doubles
     """(dim + 1, C) coefficients of the parts together, and their weights."""
     vectors, tables = material.vectors, material.tables
     parts = [discriminant(vectors, tables)]
-    if choice is None or choice.penalty is None:  # one slope, fitted to all rows: too little to overfit
-        weights, bias = blend([logits_of(vectors, parts[0])], tables)
-    else:
+    weights, bias = np.ones(1), np.zeros(parts[0].shape[1])
+    if choice is not None:
         weights, bias = choice.weights, choice.bias
+        parts.append(labelled(vectors, tables))
+    if choice is not None and choice.penalty is not None:
         parts.append(regression(vectors, tables, choice.penalty))
-    coefficients = sum((w * one for w, one in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
+    else:  # held-out rows say how much of either; one slope is then fitted to all rows: too little to overfit
+        weights = weights / min(1.0, weights.sum())
+        scale, bias = blend([logits_of(vectors, _sum(parts, weights))], tables)
+        weights = scale * weights
+    coefficients = _sum(parts, weights)
     coefficients[-1] += bias
     return coefficients, weights
+
+
+def _sum(parts: Sequence[Doubles], weights: Doubles) -> Doubles:
+    return np.tensordot(weights, np.stack(parts), axes=1)
 
 
 def _network(material: Material, choice: Choice | None, base: Singles, rng: np.random.Generator) -> Network | None:
     """The network on top of the (m, C) logits `base`, where one was chosen."""
     if choice is None or choice.network_penalty is None or material.hidden is None:
         return None
-    return network(
+    found = network(
         material.vectors, base, material.tables, hidden=material.hidden, penalty=choice.network_penalty, rng=rng
     )
+    return replace(found, second=choice.network_share * found.second)
 
 
 def _slope(material: Material, choice: Choice | None, scaler: Scaler, seed: int) -> float:

@@ -25,8 +25,8 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
     """A student that explains the whole table of counts, where a release has one.
 
     Args:
-      hidden: Units of a small network to try on top of the linear student, where there are 50 queries or more. It
-        joins only where held-out rows of the release are clearly likelier with it. None tries none.
+      hidden: Units of a small network to try on top of the linear student, where there are 50 queries or more and ten
+        per class. It joins only where held-out rows of the release are clearly likelier with it. None tries none.
       class_weight: As in scikit-learn: None, "balanced", or weights by the place of each class in `classes_`, as a
         mapping or as one for each. They move probabilities as well as answers.
       threshold: Of two classes, the second is the answer where its probability is at least this; probabilities stay

@@ -1,4 +1,4 @@
-"""What a student from counts is made of: two linear maps, a small network, and how they are blended."""
+"""What a student from counts is made of: three linear maps, a small network, and how they are blended."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from recordwise.arrays import Doubles, Singles, softmax
+from recordwise.arrays import Bools, Doubles, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.table import CountTable, loss, tilted
 
 RIDGE = 1e-3  # of the discriminant's covariance, in units of its mean variance
 FLOOR = 1e-4  # the least of it, in units of the vectors' own variance
+LABEL_PENALTY = 10.0  # of a regression on labels: on squared coefficients
 SOLVER_STEPS = 60
 NETWORK_STEPS = 150
 MOST = 2.0  # weight of a part: noise does not make anybody much surer
+MOST_LABELLED = 4.0  # of the regression on labels: those of mixed queries leave it far too unsure
 BIAS = 50.0  # penalty on the squared shift of a class's logit
 
 
@@ -31,16 +33,41 @@ def _centred(coefficients: Doubles) -> Doubles:
     return np.asarray(coefficients - coefficients.mean(axis=1, keepdims=True))
 
 
-def discriminant(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
-    """Linear discriminant analysis of the decoder's soft labels, and once more of what it makes of them."""
-    opinion = np.zeros((len(vectors), tables[0].prior.shape[1]), dtype=np.float32)
+def _decoded(tables: Sequence[CountTable]) -> tuple[Singles, Bools]:
+    """The decoder's soft labels of the samples that have any, and (m,) which those are."""
+    opinion = np.zeros((tables[0].mean.shape[1], tables[0].prior.shape[1]), dtype=np.float32)
     for table in tables:
         opinion += (table.mean.T > 0).astype(np.float32) @ table.prior.astype(np.float32)
     taught = opinion.sum(axis=1) > 0
-    probabilities = opinion[taught] / opinion[taught].sum(axis=1, keepdims=True)
+    return opinion[taught] / opinion[taught].sum(axis=1, keepdims=True), taught
+
+
+def discriminant(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
+    """Linear discriminant analysis of the decoder's soft labels, and once more of what it makes of them."""
+    labels, taught = _decoded(tables)
     scatter = (vectors.T @ vectors).astype(np.float64) / len(vectors)
-    first = _lda(vectors[taught], probabilities, scatter)
+    first = _lda(vectors[taught], labels, scatter)
     return _lda(vectors, tilted(softmax(logits_of(vectors, first)), tables), scatter)
+
+
+def labelled(vectors: Singles, tables: Sequence[CountTable]) -> Doubles:
+    """(dim + 1, C) coefficients of the softmax regression on the decoder's soft labels, by L-BFGS."""
+    labels, taught = _decoded(tables)
+    samples = vectors[taught]
+    shape = vectors.shape[1] + 1, labels.shape[1]
+
+    def objective(flat_coefficients: Doubles) -> tuple[float, Doubles]:
+        coefficients = flat_coefficients.reshape(shape)
+        chances = softmax(logits_of(samples, coefficients))
+        value = -float((labels * np.log(np.maximum(chances, 1e-30))).sum(dtype=np.float64))
+        off = chances - labels
+        gradient = np.empty(shape)
+        gradient[:-1] = samples.T @ off + LABEL_PENALTY * coefficients[:-1]
+        gradient[-1] = off.sum(axis=0, dtype=np.float64)
+        return value + 0.5 * LABEL_PENALTY * float((coefficients[:-1] ** 2).sum()), gradient.ravel()
+
+    with part(0.0, 0.0):  # quick beside what explains the tables
+        return _centred(_solved(objective, np.zeros(shape).ravel(), SOLVER_STEPS).reshape(shape))
 
 
 def _lda(vectors: Singles, probabilities: Singles, scatter: Doubles) -> Doubles:
@@ -151,7 +178,11 @@ def blend(parts: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubl
         return value + 0.5 * BIAS * float((bias**2).sum()), np.append(by_weight, by_bias)
 
     start = np.append(np.full(count, 0.5 / count), np.zeros(num_classes))
-    bounds = [(1e-3, MOST)] + [(0.0, MOST)] * (count - 1) + [(None, None)] * num_classes
+    bounds = [
+        (1e-3, MOST),
+        *[(0.0, most) for most in (MOST_LABELLED, MOST)[: count - 1]],
+        *[(None, None)] * num_classes,
+    ]
     with part(0.0, 0.0):  # quick beside what it blends
         found = _solved(objective, start, SOLVER_STEPS, bounds=bounds)
     return found[:count], found[count:]

@@ -23,7 +23,7 @@ from recordwise.labels.soft import project
 
 MISFIT = 0.02  # variance of a query's class share around what the best student says, as a share of p
 PSEUDO = 0.01  # pseudo-records of the decoder's opinion, as a share of a query's records
-STRENGTH = 10.0  # pool samples' worth of belief in the student's own share of a query, beside the released one
+STRENGTH = 10.0  # samples' worth of belief in a student's share of a query beside the released one, if unmeasured
 TILTS = 8
 
 
@@ -39,6 +39,7 @@ class CountTable:
       grain: (s,) one over the number of the query's pool samples.
       prior: (s, C) the decoder's class shares.
       counted: (s,) one where the row's cells count, zero where they are held out.
+      strength: Samples' worth of belief in a student's own share of a query, beside the released one.
     """
 
     mean: csr_array
@@ -48,6 +49,7 @@ class CountTable:
     grain: Doubles
     prior: Doubles
     counted: Doubles
+    strength: float = STRENGTH
 
     @cached_property
     def of_each_sample(self) -> csc_array:
@@ -69,7 +71,7 @@ class CountTable:
 
     def trust(self, shares: Doubles) -> Doubles:
         """(s, C) how far the released shares are to be followed from these, each weighed by its variance."""
-        own = np.maximum(shares * (1 - shares), 1e-4) / (1 + STRENGTH)
+        own = np.maximum(shares * (1 - shares), 1e-4) / (1 + self.strength)
         return np.asarray(self.counted[:, None] * own / (own + self.share_variance(shares)))
 
     def believed(self, shares: Doubles) -> Doubles:

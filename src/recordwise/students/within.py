@@ -6,7 +6,9 @@ that are neighbours come close to being one: both are held out, and the differen
 much of the difference that the student predicts is real. That slope is taken to hold within queries, too.
 
 So a sample's probabilities are those of its query, plus that much of what the student makes of it (`Regions`): the mean
-over a query is what its counts lead to believe, and the spread about it is what neighbours bear out.
+over a query is what its counts lead to believe, and the spread about it is what neighbours bear out. What the counts
+lead to believe lies between the student's share and the released one: a student that held-out counts bear out but for
+noise is left little, one that they stray from is left more (`strength_of`).
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from recordwise.arrays import Doubles, Floats, Ints, Singles, softmax
+from recordwise.labels.likelihood import WHOLE
 from recordwise.students.table import CountTable, factors_to
 
 UNKNOWN = 0.5  # the mean of what a slope may be, before anything is seen
 SLOPES = np.linspace(0, 1, 201)
+STRENGTHS = np.geomspace(10, 1_000, 17)
+USUAL, SPREAD = 20.0, 1.0  # a strength before anything is seen, and the deviation of its logarithm
 CHUNK = 4_096  # samples at a time
 
 
@@ -74,6 +79,25 @@ def believable(shares: Sequence[Doubles], tables: Sequence[CountTable], mates: S
     fit = both * SLOPES - 0.5 * own * SLOPES**2
     likely = np.exp(fit - fit.max())
     return float(likely @ SLOPES / likely.sum())
+
+
+def strength_of(shares: Sequence[Doubles], tables: Sequence[CountTable]) -> float:
+    """Samples' worth of belief in a student's share of a query: many where released ones stray from it by noise alone.
+
+    As a variance, share / (1 + strength) is added to that of noise and chance. The geometric mean of what it may be.
+
+    Args:
+      shares: For each table (s, C) what was predicted of each query when it was held out.
+    """
+    fit = -0.5 * (np.log(STRENGTHS / USUAL) / SPREAD) ** 2
+    for predicted, table in zip(shares, tables, strict=True):
+        expected = table.rates[:, None] * np.maximum(predicted, 1e-6)
+        for number, one in enumerate(STRENGTHS):
+            variance = expected * (1 + table.rates[:, None] / (1 + one)) + WHOLE
+            cells, _, _ = table.law.log_likelihood(table.cells - expected, variance)
+            fit[number] += table.counted @ cells.sum(axis=1)
+    likely = np.exp(fit - fit.max())
+    return float(np.exp(likely @ np.log(STRENGTHS) / likely.sum()))
 
 
 @dataclass(frozen=True, eq=False)
