@@ -140,6 +140,27 @@ def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: 
     assert view.student.model == taught and view.left_out == words
 
 
+def test_balanced_queries_get_even_votes_whatever_was_planned_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, votes = [], []
+    expected = simulate._expected
+
+    def seen(*given: Any) -> Any:
+        cells = expected(*given)
+        votes.append(cells.sum(axis=1))
+        return cells
+
+    monkeypatch.setattr(simulate, "_expected", seen)
+    for balanced, earlier in ((True, ()), (True, (1,)), (False, ())):
+        monkeypatch.setattr(simulate, "_SIMULATED", {})
+        view = outlook(WORLDS["uneven"], queries={"balanced": balanced})
+        for k in (*earlier, 2):
+            found = predict(view, terms("1"), num_queries=12, votes_per_record=k, places=[0])
+        told.append(found)
+    assert told[0] == told[1]
+    even, *_, uneven = (one.std() / one.mean() for one in votes)
+    assert even < uneven / 2
+
+
 @pytest.mark.parametrize(
     ("classes", "sizes", "rounds", "said"),
     [(3, [6, 49], 1, ""), (3, [6, 50], 1, "50"), (3, [25], 2, "50"), (8, [79], 1, ""), (8, [80], 1, "80")],
