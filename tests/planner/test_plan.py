@@ -174,6 +174,14 @@ def test_a_network_is_said_to_be_left_out_where_one_may_join(
     assert found.left_out == (said and NO_NETWORK.format(said)) and ("network" in found.as_text()) == bool(said)
 
 
+def test_two_partitions_that_a_network_may_join_are_said_to_leave_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    for size, said in ((24, ""), (25, NO_NETWORK.format(50))):
+        found = plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[size], votes_per_record=[1])
+        assert found.recommended.partitions == 1 and found.considered[-1].partitions == 2
+        assert found.left_out == said
+
+
 @pytest.mark.parametrize("peak", [13, 27, 70, 130])
 def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: pytest.MonkeyPatch, peak: int) -> None:
     tried = []
