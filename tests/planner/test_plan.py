@@ -140,6 +140,20 @@ def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: 
     assert view.student.model == taught and view.left_out == words
 
 
+def test_of_many_labelled_samples_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every two are compared: a pool of which every class is known would take hours, and all memory."""
+    world = WORLDS["easy"]
+    monkeypatch.setattr("recordwise.planner.outlook.MOST_LABELLED", 60)
+    monkeypatch.setattr("recordwise.planner.outlook.plausible", lambda *_: [])
+    few, many, again = (outlook(world, labelled=count).known.seen for count in (60, 300, 300))
+    assert few is not None and many is not None and again is not None
+    assert (few.labels == world.pool_labels[:60]).all() and len(many.labels) == 60
+    assert (many.vectors == again.vectors).all() and (many.labels == again.labels).all()
+    pool = outlook(world).placed(world.pool)
+    places = [int(np.flatnonzero((pool == one).all(axis=1))[0]) for one in many.placed]
+    assert max(places) > 60 and (world.pool_labels[places] == many.labels).all()
+
+
 def test_balanced_queries_get_even_votes_whatever_was_planned_before(monkeypatch: pytest.MonkeyPatch) -> None:
     told, votes = [], []
     expected = simulate._expected
