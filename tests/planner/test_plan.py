@@ -154,6 +154,14 @@ def test_of_many_labelled_samples_some_are_looked_at(monkeypatch: pytest.MonkeyP
     assert max(places) > 60 and (world.pool_labels[places] == many.labels).all()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("labels", [None, [0, 1] + 38 * [-1]])
+def test_a_pool_of_one_sample_again_and_again_is_refused_in_a_line(labels: Any) -> None:
+    view = look(np.ones((40, 3)), encoder="scaler", num_classes=2, num_records=500, labels=labels)
+    with pytest.raises(InvalidInput, match="1 different samples, got 2"):
+        plan(view, terms("1"))
+
+
 def test_balanced_queries_get_even_votes_whatever_was_planned_before(monkeypatch: pytest.MonkeyPatch) -> None:
     told, votes = [], []
     expected = simulate._expected
