@@ -59,3 +59,10 @@ def test_a_plan_tells_where_a_second_partition_pays() -> None:
         told = two["predicted_accuracy"] - one["predicted_accuracy"]
         assert (one["partitions"], two["partitions"]) == (1, 2)
         assert abs(gained) < 0.005 or np.sign(told) == np.sign(gained)
+
+
+def test_the_example_of_the_readme_was_measured_as_it_stands_there() -> None:
+    assert [row["asked"] for row in of("example")] == ["auto", "45", "60"]
+    readme = (RESULTS.parents[2] / "README.md").read_text()
+    assert 'PrivateDistiller(epsilon=1.0, encoder="pca", classes=range(10))' in readme
+    assert "np.random.default_rng(0).permutation(len(X))" in readme and "np.split(order, [600, 1500])" in readme

@@ -55,7 +55,8 @@ class BudgetPlan:
         Args:
           rounds: In which so many queries are asked each time.
         """
-        most = max(one.num_queries * max(rounds, one.partitions) for one in considered)
+        asked = [one.num_queries * rounds for one in considered]
+        most = max(*asked, recommended.num_queries * recommended.partitions)
         return cls(
             recommended=recommended,
             considered=tuple(considered),

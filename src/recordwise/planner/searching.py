@@ -23,7 +23,7 @@ SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
 LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
-GAIN = 0.005  # by which more queries must be better, to go on
+GAIN = 0.005  # by which more queries must be better, to go on; and about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
 NEARBY = 0.5  # how far, in logs of sizes, what was found at one of them says something about another
@@ -105,9 +105,10 @@ class Tried:
 
     @property
     def best(self) -> int:
-        """The place of the best size; what stands nearby counts, too.
+        """The place of the best size: of those that are about as good, the largest; what stands nearby counts, too.
 
-        A few simulated runs are noisy, and the truth changes slowly with the number of queries.
+        A few simulated runs are noisy, and the truth changes slowly with the number of queries. It is finer than what
+        labelled samples show of it, never coarser, and more queries can follow it.
         """
         where, stands = np.log([one.num_queries for one in self.found]), np.array(self.standing)
         if len(where) == 1:
@@ -116,7 +117,8 @@ class Tried:
         around = np.concatenate([beyond[:1], where, beyond[1:]])
         values = np.concatenate([stands[:1], stands, stands[-1:]])
         weight = np.exp(-0.5 * ((where[:, None] - around) / NEARBY) ** 2)
-        return int((weight @ values / weight.sum(axis=1)).argmax())
+        smooth = weight @ values / weight.sum(axis=1)
+        return int(np.flatnonzero(smooth >= smooth.max() - GAIN)[-1])
 
     def between(self) -> int | None:
         """The size in the middle of the wider gap beside the best; None where both are narrow."""
