@@ -4,7 +4,7 @@
     python -m experiments.budgets --data digits --only ours
 
 What is compared, and how many queries are asked, is as in unseen.py; five draws of the noise. *letters* is generated
-(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (teaching.py); it was asked with
+(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (beds.py); it was asked with
 `--queries 200`. Images are the committed features.
 """
 

@@ -35,13 +35,11 @@ from recordwise.arrays import Ints
 from recordwise.data import Rule
 from recordwise.labels import query_graph
 from recordwise.pipeline import Round
-from recordwise.planner import recommend_queries
 from recordwise.protocols.central import CentralLaplace, CentralMatching
 from recordwise.protocols.distributed import DistributedLaplace
 from recordwise.protocols.local import Collision, Questions, RandomizedResponse
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.shuffle import ShuffleSingle
-from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.settings import AUTO
 from recordwise.votes import Ballot, Votes
@@ -51,6 +49,7 @@ ENCODERS = {
     "pretrained": "EfficientNet-Lite2 (ImageNet)",
     "with-pretrained": "self-supervised on the pool and EfficientNet-Lite2 (ImageNet)",
 }
+CLUSTERS, K_MEANS = "clusters", "k-means"  # what queries are
 SILOS = 10  # of the distributed model, all honest
 
 Make = Callable[[Ballot, Fraction, int], Protocol[Any]]
@@ -75,9 +74,9 @@ def headline(features: Features) -> list[Setting]:
     few = CLASSES if features.clusters else 100
     return [
         *(Setting(s=500, epsilon=e) for e in (1.0, 0.29, 0.1, 0.04)),
-        *(Setting(s=planned(features, e), epsilon=e) for e in (1.0, 0.29, 0.1, 0.01)),
+        *(Setting(s=200, epsilon=e) for e in (1.0, 0.29)),
+        *(Setting(s=100, epsilon=e) for e in (0.1, 0.01)),
         *(Setting(s=40, epsilon=e) for e in (0.1, 0.04, 0.01)),
-        Setting(s=100, epsilon=0.01),
         *(Setting(s=few, epsilon=e) for e in (0.01, 0.005, 0.004)),
         *(Setting(s=few, epsilon=0.4, protocol=protocol) for protocol in local_protocols(few)),
         *(Setting(s=few, epsilon=e, protocol="central-matching") for e in (0.01, 0.005, 0.004) if few == CLASSES),
@@ -90,7 +89,7 @@ def local_protocols(s: int) -> tuple[str, ...]:
 
 
 def grid(features: Features) -> list[Setting]:
-    """Every setting that is measured, chosen beforehand or by the planner, which looks at the pool alone.
+    """Every setting that is measured, chosen beforehand.
 
     All of it for seeds side by side on the clean split; the headline settings for the rest. Trusts are compared at ten
     clusters; a pool without a clustering has no ten clusters worth asking about.
@@ -99,9 +98,8 @@ def grid(features: Features) -> list[Setting]:
         return list(dict.fromkeys(headline(features)))
     few = CLASSES if features.clusters else 100
     epsilons = (1.0, 0.29, 0.1, 0.04, 0.01, 0.005, 0.004, 0.0025)
-    central = [Setting(s=s, epsilon=e) for e in epsilons for s in (10, 40, 100, 500)]
-    chosen = [Setting(s=planned(features, e), epsilon=e) for e in epsilons]
-    queries = [Setting(s=s, epsilon=e) for s in (20, 200) for e in (1.0, 0.1, 0.01)]
+    central = [Setting(s=s, epsilon=e) for e in epsilons for s in (10, 40, 100, 200, 500)]
+    central += [Setting(s=20, epsilon=e) for e in (1.0, 0.1, 0.01)]
     votes = [Setting(s=s, epsilon=0.1, k=k) for s in (40, 100, 500) for k in (2, 4, 10)]
     matched = [Setting(s=few, epsilon=e, protocol="central-matching") for e in epsilons[3:] if few == CLASSES]
     local = [
@@ -114,7 +112,12 @@ def grid(features: Features) -> list[Setting]:
         for protocol in ("distributed", "shuffle")
         for e in (0.01, 0.04, 0.1, 0.29, 1.0)
     ]
-    return list(dict.fromkeys(headline(features) + central + chosen + queries + votes + matched + local + between))
+    return list(dict.fromkeys(headline(features) + central + votes + matched + local + between))
+
+
+def queries_of(features: Features, setting: Setting) -> str:
+    """As many queries as classes are the clustering's own clusters, where there is one."""
+    return CLUSTERS if setting.s == CLASSES and features.clusters else K_MEANS
 
 
 @cache
@@ -195,7 +198,7 @@ def right(found: Ints, wanted: Ints) -> float:
 
 def measure(every: list[Features], setting: Setting) -> Iterator[Row]:
     """One row per student: every seed of the features with every draw of the noise."""
-    clusters = setting.s == CLASSES and bool(every[0].clusters)
+    clusters = queries_of(every[0], setting) == CLUSTERS
     seeds, label_accuracy = [], []
     known: dict[tuple[str, bytes], float] = {}
     test_accuracy: dict[str, list[float]] = {"linear": [], **({"clusters": []} if clusters else {})}
@@ -218,10 +221,9 @@ def measure(every: list[Features], setting: Setting) -> Iterator[Row]:
             data=source.data,
             split=str(source.rule),
             encoder=ENCODERS.get(source.way, "self-supervised on the pool"),
-            queries="clusters" if clusters else "k-means",
+            queries=queries_of(every[0], setting),
             student=student,
             way=source.way or "alone",
-            planned=setting.protocol == "central" and setting.s == planned(every[0], setting.epsilon),
             seeds=seeds,
             test_accuracy=found,
             label_accuracy=label_accuracy,
@@ -241,17 +243,6 @@ def taught_the_truth(features: Features, student: str) -> float:
     shared = np.zeros((CLASSES, CLASSES))
     np.add.at(shared, (features.clusters["public"], public), 1)
     return right(shared.argmax(1)[features.clusters["test"]], test)
-
-
-def planned(features: Features, epsilon: float) -> int:
-    """How many queries the planner would ask: from epsilon, the pool and the number of records, which it never sees."""
-    return recommend_queries(
-        Terms(epsilon=Fraction(str(epsilon))),
-        features.vectors["public"],
-        num_records=len(features.labels["private"]),
-        num_classes=CLASSES,
-        encoder="scaler",
-    )
 
 
 def write_released(features: Features, settings: list[Setting], path: Path, draw: int) -> None:
@@ -287,6 +278,7 @@ def main() -> None:
     parser.add_argument("data", choices=("cifar10", "svhn", "mnist"))
     parser.add_argument("--features", type=Path, default=HERE / "features", help="the folder they lie in")
     parser.add_argument("--only", nargs="+", help="settings by name, such as central-s10-k1-eps0.01; other rows stay")
+    parser.add_argument("--queries", choices=(CLUSTERS, K_MEANS), help="settings that ask these alone; other rows stay")
     parser.add_argument("--released", type=Path, help="write labels for `teach` here, and no results")
     parser.add_argument("--draw", type=int, default=0, help="of the noise, for the labels that --released writes")
     parser.add_argument(
@@ -308,9 +300,11 @@ def main() -> None:
             if given.stem in (None, source.stem, f"{source.stem}-{seed}")
         ]
         if every:
-            asked.append((source, every, grid(every[0])))
+            settings = [setting for setting in grid(every[0]) if given.queries in (None, queries_of(every[0], setting))]
+            asked.append((source, every, settings))
         if every and given.released:  # labels are those of the first
             break
+    by = ("split", "way", *(["queries"] if given.queries else []), *(["setting"] if given.only else []))
     measured = {setting.name for _, _, settings in asked for setting in settings}
     if unknown := [name for name in given.only or [] if name not in measured]:
         parser.error(f"no such setting is measured: {', '.join(unknown)}")
@@ -330,7 +324,7 @@ def main() -> None:
                 print(f"{source.rule} {source.stem:23s} {row['student']:8s} {setting.name:32s} {shown}", flush=True)
         if len(every) < len(source.seeds(given.features)):
             continue
-        write(HERE / "results" / f"{given.data}.json", rows, by=("split", "way", *(["setting"] if given.only else [])))
+        write(HERE / "results" / f"{given.data}.json", rows, by=by)
 
 
 def write(path: Path, rows: list[Row], *, by: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -25,6 +26,8 @@ from in_memory import memory  # noqa: E402  # it lies in one of them
 # Workers get it from their parent, and whatever tests start gets it from them.
 if folder := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+    os.environ.setdefault("TMPDIR", folder)
+    tempfile.tempdir = None  # the place is asked for again: pytest has had it found already
 
 # The tree of commands is made once, and not for each of the hundreds of commands that tests give in one process.
 typer.main.get_command = functools.cache(typer.main.get_command)
@@ -82,8 +85,8 @@ def one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans try one task instead of five, where a test is about making them; test_plan.py says what they are worth."""
     monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
     monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
-    monkeypatch.setattr("recordwise.planner.planning.SEARCHED", (0,))
-    monkeypatch.setattr("recordwise.planner.planning._RECOMMENDED", {})  # what is found so is kept for nobody else
+    monkeypatch.setattr("recordwise.planner.searching.SEARCHED", (0,))
+    monkeypatch.setattr("recordwise.planner.searching._RECOMMENDED", {})  # what is found so is kept for nobody else
 
 
 @pytest.fixture(scope="session", autouse=True)

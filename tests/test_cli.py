@@ -128,6 +128,7 @@ def test_a_second_run_of_a_job_pays_nothing_and_repeats_the_release(
     assert Ledger.open(job.parent / "ledger.sqlite").spent("digits") == 2
 
 
+@pytest.mark.usefixtures("one_task")
 def test_the_holder_alone_is_told_who_abstained(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,13 +321,41 @@ def test_help_teaches_and_an_unknown_command_is_refused(
     assert recordwise("fly", monkeypatch=monkeypatch) == 2
 
 
+HEAVY = {"torch", "flwr", "sklearn", "scipy", "pandas", "dp_accounting", "opendp", "ray", "onnxruntime"}
+
+
 def test_importing_the_package_and_the_command_is_quick() -> None:
     """Heavy packages are loaded by the command that needs them; the time itself is measured in benchmarks/."""
-    heavy = {"torch", "flwr", "sklearn", "scipy", "pandas", "dp_accounting", "sqlalchemy", "opendp", "ray"}
     for module in ("recordwise", "recordwise.cli"):
-        code = f"import sys, {module}; print(sorted({heavy!r} & set(sys.modules)))"
+        code = f"import sys, {module}; print(sorted({HEAVY | {'sqlalchemy'}!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+LIGHT = [
+    "--version",
+    "ledger open kept --budget ours --epsilon 1",
+    "ledger show kept",
+    "ledger verify kept",
+    "ledger forget kept",
+    "coordinator init hub",
+    "silo init north --name north",
+    "coordinator register hub north/node.crt",
+    "silo offers north",
+    "shuffler init mixer --name mixer",
+]
+
+
+def test_a_command_that_computes_nothing_loads_nothing_that_computes(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from recordwise.cli import app
+for line in {LIGHT!r}:
+    app(line.split(), standalone_mode=False)
+    print(line, sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.splitlines() == [f"{line} []" for line in LIGHT]
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import pickle
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from torch import nn
 
 from recordwise import Account, DecoderSettings, QuerySettings, RecordSettings, StudentSettings, TrustSettings
@@ -66,12 +67,33 @@ EXCLUDED = {
 }
 
 
+# The quickest way from a release to a student, where a test is about what comes before.
+QUICK: dict[str, Any] = {"decoder": "argmax", "student": "linear"}
+
+
 # Noise is seeded above because the checks compare two fits; noise of epsilon 100 is small because they score them.
-@parametrize_with_checks(
-    [WithPool(100.0, num_queries=30, decoder="argmax")], expected_failed_checks=lambda estimator: EXCLUDED
-)
+@parametrize_with_checks([WithPool(100.0, num_queries=30, **QUICK)], expected_failed_checks=lambda estimator: EXCLUDED)
 def test_scikit_learn_accepts_the_estimator(estimator: WithPool, check: Any) -> None:
     check(estimator)
+
+
+PREDICTING = [
+    "check_classifiers_classes",
+    "check_classifiers_one_label",
+    "check_classifiers_train",
+    "check_dict_unchanged",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+]
+
+
+def test_scikit_learn_accepts_what_a_student_of_counts_predicts() -> None:
+    """The checks that look at predictions, with the student that an estimator has by itself."""
+    default = WithPool(100.0, num_queries=30, decoder="argmax")
+    checks = {check.func.__name__: check for _, check in estimator_checks_generator(default)}
+    for name in PREDICTING:
+        checks[name](default)
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +108,6 @@ def digits() -> dict[str, np.ndarray]:
 
 def distiller(**settings: Any) -> PrivateDistiller:
     return PrivateDistiller(**{"epsilon": 4.0, "encoder": "pca", "num_queries": 40, **settings})
-
-
-# The quickest way from a release to a student, where a test is about what comes before.
-QUICK: dict[str, Any] = {"decoder": "argmax", "student": "linear"}
 
 
 def fit(one: PrivateDistiller, digits: dict[str, np.ndarray], noise: Noise | None = None) -> PrivateDistiller:
@@ -135,14 +153,14 @@ def test_matching_teaches_where_the_clusters_are_the_classes(tmp_path: Path) -> 
 
 
 def test_two_fits_draw_fresh_noise(digits: dict[str, np.ndarray]) -> None:
-    first, second = (fit(distiller(), digits).rounds_[0].release for _ in range(2))
+    first, second = (fit(distiller(**QUICK), digits).rounds_[0].release for _ in range(2))
     assert pack(first) != pack(second)
 
 
 def test_seeded_noise_is_marked_not_private_and_no_ledger_pays_for_it(
     digits: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    fitted = fit(distiller(), digits, SeededNoise(0))
+    fitted = fit(distiller(**QUICK), digits, SeededNoise(0))
     assert "NOT PRIVATE" in str(fitted.guarantee_)
     assert not fitted.rounds_[0].release.guarantee.private
     ledger = Ledger.open(tmp_path / "ledger.sqlite")
@@ -167,7 +185,7 @@ def test_the_ledger_pays_once_per_round_and_refuses_before_looking(
     place = tmp_path / "ledger.sqlite"
     ledger = Ledger.open(place)
     ledger.open_budget("digits", epsilon=1.5)
-    fit(distiller(epsilon=1.0, rounds=2, account=paid_by(tmp_path)), digits)
+    fit(distiller(epsilon=1.0, rounds=2, account=paid_by(tmp_path), **QUICK), digits)
     assert ledger.spent("digits") == 1 and len(ledger.history("digits")) == 2
     with pytest.raises(BudgetExceeded, match=r"0\.5"):
         fit(distiller(epsilon=1.0, account=paid_by(tmp_path)), digits)
@@ -179,7 +197,7 @@ def test_a_run_folder_gives_the_same_release_again_without_a_second_charge(
 ) -> None:
     place = tmp_path / "ledger.sqlite"
     Ledger.open(place).open_budget("digits", epsilon=4)
-    settings: dict[str, Any] = {"account": paid_by(tmp_path, run_dir=tmp_path / "run")}
+    settings: dict[str, Any] = {"account": paid_by(tmp_path, run_dir=tmp_path / "run"), **QUICK}
     first, again = (fit(distiller(**settings), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     assert Ledger.open(place).spent("digits") == 4
@@ -188,6 +206,20 @@ def test_a_run_folder_gives_the_same_release_again_without_a_second_charge(
     with pytest.raises(ChangedInput, match="num_queries"):
         fit(distiller(**{**settings, "num_queries": 41}), digits)
     assert Ledger.open(place).spent("digits") == 4
+
+
+def test_a_run_begun_before_a_setting_existed_goes_on_as_it_was(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
+    Ledger.open(tmp_path / "ledger.sqlite").open_budget("digits", epsilon=4)
+    settings: dict[str, Any] = {"rounds": 2, "account": paid_by(tmp_path, run_dir=tmp_path / "run")}
+    first = fit(distiller(**settings), digits)
+    manifest = tmp_path / "run" / "run.json"
+    begun = json.loads(manifest.read_text())
+    del begun["facts"]["queries.focus"]
+    manifest.write_text(json.dumps(begun))
+    again = fit(distiller(**settings), digits)
+    assert [pack(one.release) for one in again.rounds_] == [pack(one.release) for one in first.rounds_]
+    with pytest.raises(ChangedInput, match=r"queries\.focus was 0\.5"):
+        fit(distiller(**settings, queries={"focus": 0.0}), digits)
 
 
 def test_a_fitted_distiller_survives_pickling_and_holds_no_votes(digits: dict[str, np.ndarray]) -> None:
@@ -428,7 +460,7 @@ def test_a_release_does_not_tell_how_many_records_there_are_under_add_remove(
 ) -> None:
     """Everything but the noisy counts must be the same whatever the number of records is."""
     settings = {"neighbours": "add-remove", "records": {"expected": 1000}, "num_queries": 10, "trust": trust}
-    settings |= {"epsilon": 8.0}
+    settings |= {"epsilon": 8.0, **QUICK}
     if trust == "shuffle":
         settings |= {"delta": 1e-6, "mechanism": "multi-message"}
     releases = [
@@ -443,7 +475,7 @@ def test_a_run_is_not_taken_up_with_another_weight_in_its_encoder(
     digits: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
-    settings = {"encoder": [module, "scaler"], "account": {"run_dir": tmp_path / "run"}}
+    settings = {"encoder": [module, "scaler"], "account": {"run_dir": tmp_path / "run"}, **QUICK}
     first, again = (fit(distiller(**settings), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     assert first.hashes_["encoder"] == again.hashes_["encoder"]
@@ -451,15 +483,15 @@ def test_a_run_is_not_taken_up_with_another_weight_in_its_encoder(
         module[1].bias[3] += 1e-3
     with pytest.raises(ChangedInput, match=r"encoder was .*TorchEncoder"):
         fit(distiller(**settings), digits)
-    changed = fit(distiller(encoder=[module, "scaler"]), digits)
+    changed = fit(distiller(encoder=[module, "scaler"], **QUICK), digits)
     assert changed.hashes_["encoder"] != first.hashes_["encoder"]
 
 
 def test_a_run_folder_without_a_ledger_releases_once(digits: dict[str, np.ndarray], tmp_path: Path) -> None:
-    first, again = (fit(distiller(account={"run_dir": tmp_path / "run"}), digits) for _ in range(2))
+    first, again = (fit(distiller(account={"run_dir": tmp_path / "run"}, **QUICK), digits) for _ in range(2))
     assert pack(first.rounds_[0].release) == pack(again.rounds_[0].release)
     with pytest.raises(ChangedInput, match="private"):
-        fit(distiller(account={"run_dir": tmp_path / "run"}), digits, SeededNoise(0))
+        fit(distiller(account={"run_dir": tmp_path / "run"}, **QUICK), digits, SeededNoise(0))
 
 
 def test_columns_are_matched_by_name() -> None:
@@ -467,7 +499,7 @@ def test_columns_are_matched_by_name() -> None:
 
     rng = seeded(0, "columns")
     records, pool = (pd.DataFrame(rng.normal(size=(50, 2)), columns=["age", "income"]) for _ in range(2))
-    one = PrivateDistiller(1.0, num_queries=5)
+    one = PrivateDistiller(1.0, num_queries=5, **QUICK)
 
     def released(frame: Any) -> bytes:
         fitted = clone(one).fit(frame, [0, 1] * 25, X_public=pool, noise=SeededNoise(0))
@@ -489,7 +521,7 @@ def test_records_that_lie_in_the_pool_vote_or_abstain(
 ) -> None:
     pool = np.concatenate([digits["pool"], digits["X"][:200]])
     for overlap, votes in (("vote", 900), ("abstain", 700)):
-        one = distiller(epsilon=1e6, records={"overlap": overlap})
+        one = distiller(epsilon=1e6, records={"overlap": overlap}, **QUICK)
         fitted = one.fit(digits["X"], digits["y"], X_public=pool, noise=SeededNoise(0))
         assert fitted.rounds_[0].release.estimate.sum() == votes  # type: ignore[union-attr]
     voting, abstaining = (record.getMessage() for record in caplog.records)
@@ -577,7 +609,7 @@ def test_one_process_that_plays_all_parties_says_so(digits: dict[str, np.ndarray
     from recordwise.report import summarize
 
     for trust, simulated in (("central", False), ("distributed", True)):
-        fitted = fit(distiller(trust={"name": trust, "parties": 3 if simulated else 1}), digits)
+        fitted = fit(distiller(trust={"name": trust, "parties": 3 if simulated else 1}, **QUICK), digits)
         assert ("played by one process" in summarize(fitted, digits["pool"], name="x").as_text()) == simulated
 
 
@@ -622,5 +654,5 @@ def test_a_decoder_of_one_s_own_is_asked(digits: dict[str, np.ndarray]) -> None:
 
 
 def test_later_rounds_ask_in_the_metric_and_reach_of_the_first(digits: dict[str, np.ndarray]) -> None:
-    fitted = fit(distiller(rounds=2, queries={"metric": "cosine", "max_distance": 1.25}), digits)
+    fitted = fit(distiller(rounds=2, queries={"metric": "cosine", "max_distance": 1.25}, **QUICK), digits)
     assert [(one.queries.metric, one.queries.max_distance) for one in fitted.rounds_] == [("cosine", 1.25)] * 2

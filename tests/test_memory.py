@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from recordwise import PrivateDistiller, fits, pipeline, records
+from recordwise import PrivateDistiller, SystemNoise, fits, pipeline, records
 from recordwise.protocols.local import mechanism
 from recordwise.protocols.shuffle import multi
 from recordwise.votes import ballot
@@ -50,11 +50,13 @@ def peak(num_records: int, settings: dict[str, Any]) -> list[int]:
     """
     highest: list[int] = []
 
-    def measured(step: Callable[..., Any]) -> Callable[..., Any]:
+    def measured(step: Callable[..., Any], *, last: bool = False) -> Callable[..., Any]:
         def run(*given: Any, **named: Any) -> Any:
             tracemalloc.reset_peak()
             made = step(*given, **named)
             highest.append(tracemalloc.get_traced_memory()[1])
+            if last:
+                tracemalloc.stop()  # it makes everything slow, and no record is touched from here on
             return made
 
         return run
@@ -64,23 +66,26 @@ def peak(num_records: int, settings: dict[str, Any]) -> list[int]:
     labels = rng.integers(0, CLASSES, num_records)
     task = {"num_queries": QUERIES, "classes": list(range(CLASSES)), "decoder": "argmax", "student": "linear"}
     distiller = PrivateDistiller(epsilon=2.0, **task, **settings)
+    distiller.prepare(vectors, labels, X_public=pool, noise=SystemNoise())  # the mechanism is searched for untraced
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     with (
         patch("recordwise.distiller.count_fit", measured(fits.count_fit)),
         patch("recordwise.distiller.vote", measured(pipeline.vote)),
-        patch("recordwise.distiller.release", measured(pipeline.release)),
+        patch("recordwise.distiller.release", measured(pipeline.release, last=True)),
     ):
         distiller.fit(vectors, labels, X_public=pool)
-    tracemalloc.stop()
+    assert not tracemalloc.is_tracing()
     return [most - before for most in highest]
 
 
 def bytes_per_record(settings: dict[str, Any], place: Path | None = None) -> float:
     peaks = []
     for number, num_records in enumerate((2_000, FEW, MANY)):  # the first one fills what later ones share
-        at = {} if place is None else {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}
+        at: dict[str, Any] = {"go_on": True}
+        if place is not None:
+            at |= {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}
         fits._seen.forget()
         peaks.append(peak(num_records, {**settings, "account": at}))
     return max(many - few for few, many in zip(*peaks[1:], strict=True)) / (MANY - FEW)

@@ -19,6 +19,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
 from recordwise import PrivateDistiller, load, save, stored
+from recordwise.arrays import softmax
 from recordwise.encoders import TorchEncoder
 from recordwise.encoders.pretrained import pretrained
 from recordwise.errors import ChangedInput, InvalidInput, MissingExtra
@@ -81,6 +82,18 @@ def test_a_student_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     assert back.score(TEST, NAMES[TRUTH[120:]]) == one.score(TEST, NAMES[TRUTH[120:]])
     assert str(back.guarantee_) == str(one.guarantee_)
     assert (tmp_path / "new" / "folder" / FILE).read_bytes() == save(back, tmp_path / "again").read_bytes()
+
+
+def test_a_student_of_before_regions_predicts_as_it_did(tmp_path: Path) -> None:
+    one = fitted()
+    older = one.published()
+    assert older.student.regions
+    del older.student.__dict__["regions"]  # and so it was written
+    save(older, tmp_path)
+    again = load(tmp_path)
+    vectors = older.student.scaler.transform(older.encoder.transform(TEST)).astype(np.float64)
+    logits = vectors @ older.student.coefficients[:-1] + older.student.coefficients[-1] + older.student.shift
+    assert again.predict_proba(TEST) == pytest.approx(softmax(logits))
 
 
 def test_two_classes_and_several_labels_come_back(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from recordwise.federation.hub import register
 from recordwise.federation.nodes import new_party
+from recordwise.federation.registered import register
 from recordwise.randomness import seeded
 
 SILOS = ("north", "south", "west")

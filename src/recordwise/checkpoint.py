@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from recordwise import stored
@@ -27,6 +28,7 @@ Kept = TypeVar("Kept")
 FORMAT = "recordwise-run-2"
 MANIFEST, ENCODER, PRIVATE = "run.json", "encoder", "private"
 RELEASED = re.compile(r"released-\d+")
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 OWN_LEDGER = "ledger.sqlite"
 # What a run may hold before anything about the records has left it; its ledger is not the folder's to remove.
 UNBOUND = (ENCODER, "queries-1", PRIVATE)
@@ -52,8 +54,12 @@ class Checkpoint:
         self._held = held  # for as long as this lives
 
     @classmethod
-    def open(cls, folder: str | Path, facts: Mapping[str, Any]) -> Checkpoint:
-        """Begin a run in `folder`, or go on with the one that began there with the same public facts."""
+    def open(cls, folder: str | Path, facts: Mapping[str, Any], *, once: Mapping[str, Any] = EMPTY) -> Checkpoint:
+        """Begin a run in `folder`, or go on with the one that began there with the same public facts.
+
+        Args:
+          once: What facts were before there was a choice: runs of that time do not state them.
+        """
         folder = Path(folder)
         manifest = folder / MANIFEST
         known = json_from(json.dumps(facts, sort_keys=True).encode())
@@ -69,7 +75,7 @@ class Checkpoint:
             return cls._begin(folder, known, held)
         begun = _read_manifest(manifest)
         for name in sorted(begun["facts"].keys() | known.keys()):
-            before, now = begun["facts"].get(name), known.get(name)
+            before, now = begun["facts"].get(name, once.get(name)), known.get(name)
             if before != now:
                 if not _not_ours(folder, (MANIFEST, *UNBOUND)):
                     _remove(folder)

@@ -49,6 +49,8 @@ FREE = {
 # What happens to a release afterwards. No question depends on it unless another round follows, so it may change on
 # resume, at no cost.
 AFTERWARDS = ("decoder", "student", "queries.focus")
+# What was so before it was a setting.
+ONCE = {"queries.focus": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,7 +257,7 @@ class RunSettings:
         }
         if isinstance(self.queries, Queries):
             facts["queries"] = fingerprint(vars(self.queries))
-        return Checkpoint.open(self.account.run_dir, {**facts, **known, "pool": fingerprint(pool)})
+        return Checkpoint.open(self.account.run_dir, {**facts, **known, "pool": fingerprint(pool)}, once=ONCE)
 
     def _protocols(self, ballot: Ballot, num_records: int) -> tuple[Protocol[Any], ...]:
         if self.account.round_epsilon is not None:

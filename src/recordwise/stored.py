@@ -12,6 +12,7 @@ its own. Anything else is left out and named by its fingerprint (`Absent`): whoe
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import json
 import math
@@ -287,10 +288,16 @@ class _Reader:
             made = kind(**state)  # type: ignore[operator]
         else:
             made = object.__new__(kind)
-            made.__dict__.update(state)
+            made.__dict__.update(state | _since(kind, state))
         if not _as_fitted(made):
             raise InvalidInput(f"must be such as fitting leaves it, this {name} is not")
         return made
+
+
+def _since(kind: type, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a class has got since an object of it was written: at their defaults."""
+    parameters = inspect.signature(kind).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not one.empty and one.name not in state}
 
 
 def _as_fitted(made: Any) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from recordwise.baselines import gaussian_sums
 from recordwise.baselines.gaussian_sums import (
     LEAST_SIGMA,
+    MOST_POINTS,
     UNIT,
     noise_for,
     noised,
@@ -131,6 +134,33 @@ def test_noise_too_small_for_the_grid_is_refused() -> None:
     with pytest.raises(OutOfRegime, match="delta"):
         noise_for(1.0, 1e-12, neighbours=Neighbours.REPLACE, cells=10**6, steps=100)
     assert LEAST_SIGMA / UNIT**2 == 0.25
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_delta_that_nearly_excuses_steps_without_noise_is_answered_soon(
+    neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses reach far beyond the answer there: a grid fine beside the answer would have millions of points."""
+    points: list[int] = []
+    composed = PrivacyLossDistribution.self_compose
+
+    def self_compose(self: PrivacyLossDistribution, steps: int) -> PrivacyLossDistribution:
+        points.append(self._pmf_remove.size)
+        return composed(self, steps)
+
+    monkeypatch.setattr(PrivacyLossDistribution, "self_compose", self_compose)
+    multiplier = noise_for(1.0, 1e-5, neighbours=neighbours, cells=10, rate=1.2e-5)
+    assert max(points) < 4 * MOST_POINTS
+    assert 0.05 < multiplier < 0.5  # far less than the 3.7 of a record that always takes part
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_grid_of_fewer_points_costs_nothing(neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {"rate": 0.01, "steps": 20, "delta": 1e-5, "neighbours": neighbours}
+    ours = sampled_gaussian(1.0, **asked)
+    monkeypatch.setattr(gaussian_sums, "MOST_POINTS", math.inf)
+    finer = sampled_gaussian(1.0, **asked)
+    assert finer <= ours * (1 + 1e-9) <= finer * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 9])

@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_read_takes_no_part_and_raises_nothing(name: str
     broken = X.copy()
     broken[:5] = np.nan
     labels = [*Y[:-5].tolist(), "?", None, 99, -1, "x"]
-    fitted = built(name, 10.0).fit(broken, labels, X_public=POOL, noise=SeededNoise(0))
+    fitted = built(name).fit(broken, labels, X_public=POOL, noise=SeededNoise(0))
     assert fitted.score(TEST, TRUTH) > 0.8
 
 

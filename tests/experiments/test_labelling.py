@@ -140,8 +140,7 @@ def test_features_keep_their_distances(tmp_path: Path):
     assert np.square(kept).sum() == pytest.approx(np.square(whole).sum(), rel=0.01)
 
 
-def test_settings_have_one_name_each(mnist: Features, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("experiments.labelling.planned", lambda features, epsilon: 70)  # the planner takes its time
+def test_settings_have_one_name_each(mnist: Features):
     settings = grid(mnist)
     assert len({setting.name for setting in settings}) == len(settings)
     assert [named(setting.name) for setting in settings] == settings
@@ -180,6 +179,18 @@ def test_one_of_several_seeds_writes_no_row(stem: str, kept: list[str], monkeypa
     monkeypatch.setattr(sys, "argv", ["labelling", "svhn", "--stem", stem])
     labelling.main()
     assert written == kept
+
+
+@pytest.mark.parametrize(("queries", "asked"), [("clusters", 10), ("k-means", 40)])
+def test_settings_of_one_kind_of_query_leave_the_others_rows(queries: str, asked: int, monkeypatch: pytest.MonkeyPatch):
+    written: list[tuple[int, tuple[str, ...]]] = []
+    row = {"student": "linear", "way": "together", "label_accuracy": [1.0], "test_accuracy": [1.0]}
+    monkeypatch.setattr(labelling, "grid", lambda features: [Setting(s=s, epsilon=0.1) for s in (10, 40)])
+    monkeypatch.setattr(labelling, "measure", lambda every, setting: [{**row, "s": setting.s}])
+    monkeypatch.setattr(labelling, "write", lambda path, rows, by: written.extend((row["s"], by) for row in rows))
+    monkeypatch.setattr(sys, "argv", ["labelling", "mnist", "--stem", "mnist-together", "--queries", queries])
+    labelling.main()
+    assert written == [(asked, ("split", "way", "queries"))]
 
 
 @pytest.mark.parametrize(

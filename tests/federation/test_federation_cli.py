@@ -16,8 +16,9 @@ from recordwise.cli import federation as cli
 from recordwise.errors import InvalidInput
 from recordwise.federation.coordinator_file import read_coordinator
 from recordwise.federation.exchange import InProcess
-from recordwise.federation.hub import register, run_coordinator
+from recordwise.federation.hub import run_coordinator
 from recordwise.federation.nodes import node_in, run_node
+from recordwise.federation.registered import register
 from recordwise.federation.settings import ShufflerFile, public_key, read_silo
 
 NAMES = ("north", "south", "west")

@@ -28,9 +28,10 @@ from recordwise.federation.certificates import certificate_of, fingerprint_of, i
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Node
 from recordwise.federation.frames import read_request, reply_frame, request_frame
-from recordwise.federation.hub import door, register
+from recordwise.federation.hub import door
 from recordwise.federation.identity import identity_key, public_identity
 from recordwise.federation.line import _exactly, _next, host_and_port
+from recordwise.federation.registered import register
 from recordwise.federation.replies import Reply
 from recordwise.formats.framing import LENGTH
 from recordwise.privacy.guarantee import Trust

@@ -14,8 +14,9 @@ import numpy as np
 
 from commands import Command
 from federation.world import CLASSES, blobs
-from recordwise.federation.hub import CERTIFICATE, register
+from recordwise.federation.hub import CERTIFICATE
 from recordwise.federation.nodes import NODE_CERTIFICATE, new_party, shuffler_key
+from recordwise.federation.registered import register
 from recordwise.federation.secure_sum import masks
 
 NAMES = ("north", "south", "west")

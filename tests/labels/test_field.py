@@ -10,7 +10,7 @@ from tests.labels.simulated import choices_of, evidence, owned_counts, ring, tal
 from recordwise.errors import InvalidInput
 from recordwise.labels.argmax import decode_argmax
 from recordwise.labels.facts import Facts
-from recordwise.labels.field import critical_coupling, decode_field, field_marginals
+from recordwise.labels.field import critical_coupling, decode_field, each_field, field_marginals
 from recordwise.labels.posterior import decode_posterior
 from recordwise.privacy.noise import DiscreteLaplace, SeededNoise, permute_and_flip
 from recordwise.randomness import seeded
@@ -78,6 +78,11 @@ def test_without_a_graph_and_with_public_shares_that_fit_the_labels_are_those_of
     alone = decode_posterior(tally, Facts(sizes=np.ones(QUERIES)))
     joint = field_marginals(known, FACTS, coupling=0.0)
     assert (joint.argmax(axis=1) == alone.hard).mean() > 0.9
+
+
+def test_releases_that_are_decoded_together_are_decoded_as_alone():
+    several = [evidence(simulate(run, scale)[2], FACTS) for run, scale in enumerate((1, 20, 60, 160))]
+    assert (each_field(several, FACTS) == [field_marginals(known, FACTS) for known in several]).all()
 
 
 def test_choices_profit_from_neighbours_too():

@@ -23,13 +23,17 @@ def example():
     return tally, evidence(tally, FACTS)
 
 
+def each_tempered(temperature):
+    return lambda several, facts: np.stack([tempered(known.posterior(), temperature) for known in several])
+
+
 def test_a_decoder_that_is_always_certain_is_brought_down_to_how_often_it_is_right():
     tally, known = example()
 
-    def cocksure(known, facts):
-        return np.clip(np.eye(3)[known.posterior().argmax(axis=1)], 1e-4, 1)
+    def cocksure(several, facts):
+        return np.stack([np.clip(np.eye(3)[known.posterior().argmax(axis=1)], 1e-4, 1) for known in several])
 
-    stated = cocksure(known, FACTS)
+    (stated,) = cocksure([known], FACTS)
     calm = rehearsed(tally, known, FACTS, stated, cocksure)
     assert stated.max(axis=1).mean() > 0.99
     assert calm.max(axis=1).mean() < 0.85
@@ -39,14 +43,14 @@ def test_a_decoder_that_is_always_certain_is_brought_down_to_how_often_it_is_rig
 
 def test_an_honest_or_a_timid_decoder_is_left_alone():
     tally, known = example()
-    for decode in (lambda known, facts: tempered(known.posterior(), 2.0), lambda known, facts: np.full((40, 3), 1 / 3)):
-        stated = decode(known, FACTS)
+    for decode in (each_tempered(2.0), lambda several, facts: np.full((len(several), 40, 3), 1 / 3)):
+        (stated,) = decode([known], FACTS)
         np.testing.assert_allclose(rehearsed(tally, known, FACTS, stated, decode), stated, atol=1e-12)
 
 
 def test_rehearsing_twice_gives_the_same():
     tally, known = example()
-    again = [rehearsed(tally, known, FACTS, known.posterior(), lambda k, f: tempered(k.posterior(), 0.3)) for _ in "ab"]
+    again = [rehearsed(tally, known, FACTS, known.posterior(), each_tempered(0.3)) for _ in "ab"]
     assert (again[0] == again[1]).all()
 
 

@@ -12,9 +12,19 @@ from tests.planner.worlds import World, blobs
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
-from recordwise.planner import Outlook, look, plan, planning, predict, recommend_queries, rough_plan, simulate
+from recordwise.planner import (
+    Outlook,
+    look,
+    plan,
+    planning,
+    predict,
+    recommend_queries,
+    rough_plan,
+    searching,
+    simulate,
+)
 from recordwise.planner.outlook import AFFORDABLE, NO_NETWORK, STANDS_IN
-from recordwise.planner.planning import _candidates, _growing, _past_the_best
+from recordwise.planner.searching import BETWEEN, NARROW, _candidates, _growing, _past_the_best
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
@@ -111,8 +121,8 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
             right.append(model.score(world.test, world.test_labels))
         return float(np.mean(right))
 
-    sizes = (4, 16, 40, 80, found.recommended.num_queries)
-    assert measured(found.recommended.num_queries) > max(map(measured, sizes)) - 0.02
+    recommended = measured(found.recommended.num_queries)
+    assert recommended > max(measured(s) for s in (4, 16, 40, 80)) - 0.02
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,7 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
     [
         ("linear", "linear", ""),
         (AFFORDABLE, AFFORDABLE, ""),
-        ("counts", AFFORDABLE, NO_NETWORK),
+        ("counts", AFFORDABLE, NO_NETWORK.format(50)),
         ("mlp", AFFORDABLE, STANDS_IN),
         ({"name": "counts", "teaches": "mlp", "threshold": 0.3}, {**AFFORDABLE, "threshold": 0.3}, STANDS_IN),
     ],
@@ -128,6 +138,36 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
 def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: Any, words: str) -> None:
     view = look(WORLDS["easy"].pool, num_records=300, num_classes=2, encoder="scaler", student=asked)
     assert view.student.model == taught and view.left_out == words
+
+
+@pytest.mark.parametrize(
+    ("classes", "sizes", "rounds", "said"),
+    [(3, [6, 49], 1, ""), (3, [6, 50], 1, "50"), (3, [25], 2, "50"), (8, [79], 1, ""), (8, [80], 1, "80")],
+)
+def test_a_network_is_said_to_be_left_out_where_one_may_join(
+    monkeypatch: pytest.MonkeyPatch, classes: int, sizes: list[int], rounds: int, said: str
+) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    view = outlook(WORLDS["easy"], num_classes=classes)
+    found = plan(view, terms("1", rounds=rounds), num_queries=sizes, compare=False)
+    assert found.left_out == (said and NO_NETWORK.format(said)) and ("network" in found.as_text()) == bool(said)
+
+
+@pytest.mark.parametrize("peak", [13, 27, 70, 130])
+def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: pytest.MonkeyPatch, peak: int) -> None:
+    tried = []
+
+    def outcomes(self: Outlook, protocols: Any, *_: Any, **__: Any) -> list[Outcome]:
+        tried.append(protocols[0].ballot.num_queries)
+        right = 0.9 - 0.1 * abs(np.log(tried[-1] / peak))
+        return [Outcome(labels=right, student=right)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(10, 1.0, pool=1_000))
+    found = plan(view, terms("10"), votes_per_record=(1,), compare=False)
+    assert peak / NARROW <= found.recommended.num_queries <= peak * NARROW
+    sizes = [one.num_queries for one in found.considered]
+    assert sizes == sorted(set(sizes)) and len(set(tried)) <= len(_candidates(view, terms("10"), 1)) + BETWEEN
 
 
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +179,7 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
         return tried[-1]
 
     monkeypatch.setattr(Outlook, "outcomes", seen)
-    monkeypatch.setattr(planning, "_RECOMMENDED", {})
+    monkeypatch.setattr(searching, "_RECOMMENDED", {})
     settings: dict[str, Any] = {"num_records": 3000, "num_classes": 3, "encoder": "scaler"}
     for epsilon, tasks in (("1", 2), ("0.001", LEVELS)):  # votes stand out clearly from their noise, or hardly
         tried.clear()
@@ -247,7 +287,6 @@ def test_an_estimator_plans_with_its_own_settings() -> None:
     found = model.plan(world.pool, num_records=3000, y_public=known, class_shares=[0.4, 0.3, 0.3])
     assert "50 labelled pool samples" in found.basis and "declared class shares" in found.basis
     assert found.recommended.num_queries == 6 and found.commonest == 0.4
-    assert found.left_out == NO_NETWORK and NO_NETWORK in found.as_text()
     with pytest.raises(InvalidInput, match="num_records"):
         model.plan(world.pool)
     with pytest.raises(InvalidInput, match="classes"):

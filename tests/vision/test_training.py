@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def classifier() -> nn.Module:
         return nn.Sequential(ResNet(mean=[0.5], deviation=[0.3], width=2), nn.Linear(16, 3))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Learner:
     """How to call it, and what comes out.
 
@@ -125,6 +126,13 @@ def learner(request: pytest.FixtureRequest) -> Learner:
     return found
 
 
+@cache
+def whole(learner: Learner) -> tuple[nn.Module, list[float]]:
+    """A run that nobody killed, and what it reported."""
+    values: list[float] = []
+    return learner(progress=lambda epoch, value: values.append(value)), values
+
+
 class Killed(Exception):
     pass
 
@@ -144,9 +152,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 def test_a_run_draws_what_it_always_drew(learner: Learner):
     # Rounding grows with the epochs and varies with the number of threads: the last values differ by up to 1.5 %.
-    def draws_as_before(seed: int) -> bool:
-        values: list[float] = []
-        network = learner(seed=seed, progress=lambda epoch, value: values.append(value))
+    def as_before(network: nn.Module, values: list[float]) -> bool:
         last = float(list(network.parameters())[-1].detach().abs().sum())
         return (
             values[0] == pytest.approx(learner.values[0], rel=1e-3)
@@ -154,8 +160,9 @@ def test_a_run_draws_what_it_always_drew(learner: Learner):
             and last == pytest.approx(learner.last, rel=0.03)
         )
 
-    assert draws_as_before(1)
-    assert not draws_as_before(2)
+    assert as_before(*whole(learner))
+    others: list[float] = []
+    assert not as_before(learner(seed=2, progress=lambda epoch, value: others.append(value)), others)
 
 
 def test_a_killed_run_ends_as_one_that_was_not(learner: Learner, tmp_path: Path):
@@ -166,11 +173,11 @@ def test_a_killed_run_ends_as_one_that_was_not(learner: Learner, tmp_path: Path)
     reported: list[int] = []
     resumed = learner(checkpoint=path, checkpoint_every=1, progress=lambda epoch, value: reported.append(epoch))
     assert reported == [last]
-    assert same(resumed, learner())
+    assert same(resumed, whole(learner)[0])
 
 
 def test_a_run_that_forgot_any_part_would_be_seen(learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path, whole = tmp_path / "run.pt", learner()
+    path = tmp_path / "run.pt"
     with pytest.raises(Killed):
         learner(checkpoint=path, checkpoint_every=1, progress=kill_after(len(learner.values) - 1))
     killed, parts = path.read_bytes(), list(torch.load(path, weights_only=True)["state"])
@@ -183,7 +190,7 @@ def test_a_run_that_forgot_any_part_would_be_seen(learner: Learner, tmp_path: Pa
     for forgotten in set(parts) - {"losses"}:  # SCAN's count only once the last epoch is over
         path.write_bytes(killed)
         monkeypatch.setattr(training, "_restore", forgetting(forgotten))
-        assert not same(learner(checkpoint=path), whole), forgotten
+        assert not same(learner(checkpoint=path), whole(learner)[0]), forgotten
 
 
 def test_a_finished_run_is_read_and_not_repeated(learner: Learner, tmp_path: Path):

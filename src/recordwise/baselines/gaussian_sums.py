@@ -33,6 +33,12 @@ EXACT = 2**53  # integers that floats hold
 SAFE = 1 - 2**-40  # clipping in floats errs by less than this leaves
 LEAST_SIGMA = 2**24  # in grid steps; with less, discrete and rounded Gaussian differ too much
 
+LEFT_OUT = -45  # log of the probability of losses that an accountant bounds instead of looking at them
+# At most so many losses of a step are looked at. Where a record takes part rarely and noise is little, they reach far
+# beyond the answer; on a coarser grid the epsilon is larger, never smaller.
+MOST_POINTS = 2**15
+LARGEST = 1e300
+
 
 def shorten(lengths: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
     """The factor that makes each of these lengths at most `clip`, with room for roundings."""
@@ -125,10 +131,19 @@ def sampled_gaussian(
         standard_deviation=noise_multiplier,
         sampling_prob=rate,
         neighboring_relation=relation,
-        value_discretization_interval=min(1e-3, max(1e-7, rate * distance / 500)),  # fine beside the answer
-        log_mass_truncation_bound=-45,
+        value_discretization_interval=max(
+            min(1e-3, max(1e-7, rate * distance / 500)),  # fine beside the answer
+            _largest_loss(neighbours.records_changed / noise_multiplier, rate) / MOST_POINTS,
+        ),
+        log_mass_truncation_bound=LEFT_OUT,
     )
     return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+
+
+def _largest_loss(distance: float, rate: float) -> float:
+    """About the largest privacy loss of one step that is not left out."""
+    loss = distance * (distance / 2 + math.sqrt(-2 * LEFT_OUT))
+    return math.log1p(rate * math.expm1(loss)) if loss < math.log(LARGEST) else loss + math.log(rate)
 
 
 def _one_gaussian(distance: float, delta: float) -> float:

@@ -61,7 +61,7 @@ def coordinator_register(
     as_json: Json = False,
 ) -> None:
     """Let nodes in; those that are not registered do not get through the handshake."""
-    from recordwise.federation.hub import register
+    from recordwise.federation.registered import register
 
     registered = [identity.hex() for identity in register(folder, node)]
     tell({"registered": registered}, (f"registered: {identity}" for identity in registered), as_json)

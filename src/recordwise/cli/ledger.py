@@ -60,7 +60,7 @@ def ledger_show(
 ) -> None:
     """Show budgets and their history. Reading changes nothing."""
     from recordwise.privacy.ledger import Ledger
-    from recordwise.report.ledger import ledger_as_dict, ledger_as_text
+    from recordwise.privacy.ledger.statement import ledger_as_dict, ledger_as_text
 
     ledger = Ledger.open(place, read_only=True)
     if as_json:
@@ -80,7 +80,7 @@ def ledger_verify(
 ) -> None:
     """Check that no entry was changed, taken out, put in or moved. Reading changes nothing."""
     from recordwise.privacy.ledger import Ledger
-    from recordwise.report.ledger import head_as_dict
+    from recordwise.privacy.ledger.statement import head_as_dict
 
     found = Ledger.open(place, read_only=True).verify(*(head or ()))
     if as_json:

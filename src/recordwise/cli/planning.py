@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recordwise.cli.options import Json, Quiet, progress_of, show
+
+if TYPE_CHECKING:
+    from recordwise.planner import BudgetPlan, RoughPlan
+
+
+NumRecords = Annotated[
+    int | None, typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise.")
+]
+Sizes = Annotated[list[int] | None, typer.Option(help="Numbers of queries (s) to consider; repeatable.")]
+Votes = Annotated[list[int] | None, typer.Option(help="Votes per record (k) to consider; repeatable.")]
 
 
 def plan(
     job: Annotated[
         Path | None, typer.Argument(help="A job file: its pool is looked at. Without one the answer is rough.")
     ] = None,
-    num_records: Annotated[
-        int | None,
-        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
-    ] = None,
-    num_queries: Annotated[
-        list[int] | None, typer.Option(help="Numbers of queries (s) to consider; repeatable.")
-    ] = None,
-    votes_per_record: Annotated[
-        list[int] | None, typer.Option(help="Votes per record (k) to consider; repeatable.")
-    ] = None,
+    num_records: NumRecords = None,
+    num_queries: Sizes = None,
+    votes_per_record: Votes = None,
     num_classes: Annotated[int | None, typer.Option(help="Without a job: how many classes there are.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Without a job: the budget of the run.")] = None,
     delta: Annotated[float, typer.Option(help="Without a job: 0 for pure differential privacy.")] = 0.0,
@@ -44,53 +47,36 @@ def plan(
 
     With a job file the real pipeline is simulated on the job's own pool; the file of private records is not opened.
     """
+    considered: dict[str, Any] = {"num_queries": num_queries, "votes_per_record": votes_per_record}
+    if job is not None:
+        show(_of_job(job, quiet, num_records=num_records, **considered), as_json)
+        return
+    sizes = {"num_records": num_records, "num_classes": num_classes, "labels_per_record": labels_per_record}
+    promised = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "trust": trust, "mechanism": mechanism}
+    shared = {"rounds": rounds, "parties": parties, "colluding": colluding}
+    show(_roughly({**promised, **shared}, {**sizes, **considered, "purity": purity}), as_json)
+
+
+def _of_job(job: Path, quiet: bool, **asked: Any) -> BudgetPlan:
+    from recordwise.job import read_job
+    from recordwise.preflight import plan_job
+
+    return plan_job(read_job(job), progress_of(quiet), **asked)
+
+
+def _roughly(terms: dict[str, Any], asked: dict[str, Any]) -> RoughPlan:
     from recordwise.errors import InvalidInput
     from recordwise.planner import rough_plan
     from recordwise.protocols.terms import Terms
 
-    if job is not None:
-        from recordwise.job import read_job
-        from recordwise.preflight import plan_job
-
-        made = plan_job(
-            read_job(job),
-            progress_of(quiet),
-            num_records=num_records,
-            num_queries=num_queries,
-            votes_per_record=votes_per_record,
-        )
-        show(made, as_json)
-        return
-    if num_records is None or num_classes is None or epsilon is None:
+    if asked["num_records"] is None or asked["num_classes"] is None or terms["epsilon"] is None:
         raise InvalidInput("plan needs a job file, or --num-records, --num-classes and --epsilon for a rough answer")
-    terms = Terms(
-        epsilon=epsilon,  # type: ignore[arg-type]  # Terms reads numbers and words
-        delta=delta,  # type: ignore[arg-type]
-        neighbours=neighbours,  # type: ignore[arg-type]
-        trust=trust,  # type: ignore[arg-type]
-        mechanism=mechanism,
-        rounds=rounds,
-        parties=parties,
-        colluding=colluding,
-    )
-    rough = rough_plan(
-        terms,
-        num_records=num_records,
-        num_classes=num_classes,
-        labels_per_record=labels_per_record,
-        num_queries=num_queries,
-        votes_per_record=votes_per_record,
-        purity=purity,
-    )
-    show(rough, as_json)
+    return rough_plan(Terms(**terms), **asked)
 
 
 def check(
     job: Annotated[Path, typer.Argument(help="A job file.")],
-    num_records: Annotated[
-        int | None,
-        typer.Option(help="How many private records will vote, or a public guess; records.expected otherwise."),
-    ] = None,
+    num_records: NumRecords = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

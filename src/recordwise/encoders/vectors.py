@@ -93,7 +93,9 @@ class Pca(Projection):
     def fit(self, pool: Samples, y: object = None) -> Self:
         whole(dim=self.dim)
         vectors = flat("pool", pool)
-        solver = "covariance_eigh" if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
+        # Exact either way; with fewer samples than dimensions their own matrix is the smaller one to take apart.
+        exact = "covariance_eigh" if len(vectors) >= vectors.shape[1] else "full"
+        solver = exact if vectors.shape[1] <= _EXACT_UP_TO else "randomized"
         start = int(seeded(self.seed, "pca").integers(2**31))
         # m samples span m - 1 directions; in one more they vary by rounding, which would be all that counts if scaled.
         dim = max(1, min(self.dim, len(vectors) - 1, vectors.shape[1]))

@@ -21,8 +21,8 @@ from recordwise.planner.planning import basis
 from recordwise.preflight import outlook_of
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.ledger.statement import ledger_as_dict
 from recordwise.progress import Progress, part, step
-from recordwise.report.ledger import ledger_as_dict
 
 PATIENCE = 2.0  # seconds that ending waits for the cell in work
 WHO_SEES = {

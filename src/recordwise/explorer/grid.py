@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from recordwise.errors import RecordwiseError
 from recordwise.planner import Outlook, predict
 from recordwise.planner.outlook import PER_QUERY
-from recordwise.planner.planning import HOPELESS
+from recordwise.planner.searching import HOPELESS
 from recordwise.privacy.guarantee import Trust, exact, members
 from recordwise.protocols.terms import Terms
 from recordwise.settings import AUTO

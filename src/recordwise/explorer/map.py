@@ -47,9 +47,9 @@ class Map:
 
 def map_of(outlook: Outlook, schema: Schema, queries: Sequence[int], votes_per_record: int) -> Map:
     """Lay out the pool, or some of it, and find the queries that it would be asked."""
-    count = len(outlook.pool)
+    count = outlook.num_samples
     order = np.sort(seeded(outlook.seed, "explorer", "map").permutation(count)[:SAMPLES])
-    some = rows(outlook.pool, order)
+    some = rows(outlook.sight.pool, order)
     vectors = outlook.placed(some)
     owners = {str(size): _owners(outlook, vectors, size, votes_per_record) for size in queries}
     kind, samples = _shown(some, schema)

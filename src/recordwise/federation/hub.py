@@ -1,44 +1,27 @@
-"""The coordinator made from its folder: who is let in, and the run itself."""
+"""The coordinator made from its folder: its door, and the run itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.durable import make_folder, write_whole
 from recordwise.errors import InvalidInput
-from recordwise.federation.certificates import MOST_BYTES, fingerprint_of, identity_in, tls_context
+from recordwise.federation.certificates import fingerprint_of, tls_context
 from recordwise.federation.coordinator import fit_silos
 from recordwise.federation.coordinator_file import CoordinatorFile, read_coordinator
 from recordwise.federation.door import Door
 from recordwise.federation.exchange import Exchange
 from recordwise.federation.identity import identity_key, kept_key
 from recordwise.federation.nodes import IDENTITY
+from recordwise.federation.registered import registered
 from recordwise.federation.replies import log
-from recordwise.formats import content_of
 from recordwise.privacy.ledger import Ledger
 from recordwise.progress import Progress
 from recordwise.report import Summary, summarize
 from recordwise.run import read_test, write_outcome
 
-COORDINATOR, CERTIFICATE, REGISTERED = "coordinator.toml", "coordinator.crt", "nodes"
-
-
-def register(folder: Path, certificates: Iterable[Path]) -> list[bytes]:
-    """Let the holders of these certificates in from now on; gives their identities.
-
-    This is the only way in, and it needs write access to the coordinator's folder.
-    """
-    make_folder(folder / REGISTERED)
-    identities = []
-    for place in certificates:
-        content = content_of(place, most=MOST_BYTES)
-        identity = identity_in(content, str(place))
-        write_whole(folder / REGISTERED / f"{identity.hex()}.crt", content)
-        identities.append(identity)
-    return identities
+COORDINATOR, CERTIFICATE = "coordinator.toml", "coordinator.crt"
 
 
 def door(folder: Path, *, host: str, port: int) -> Door:
@@ -47,12 +30,7 @@ def door(folder: Path, *, host: str, port: int) -> Door:
     parties = {identity: name for name, identity in federation.roster.items()}
     if federation.shuffler is not None:
         parties[federation.shuffler[1]] = federation.shuffler[0]
-    trusted: dict[str, bytes] = {}
-    for place in sorted((folder / REGISTERED).glob("*.crt")):
-        content = content_of(place, most=MOST_BYTES)
-        identity = identity_in(content, str(place))
-        if identity in parties:
-            trusted[parties[identity]] = content
+    trusted = {parties[one]: content for one, content in registered(folder).items() if one in parties}
     if missing := sorted(set(parties.values()) - set(trusted)):
         raise InvalidInput(
             f"every party of {COORDINATOR} must be registered, {', '.join(missing)} is not: recordwise coordinator "

@@ -17,6 +17,7 @@ the classes' shares near equal as far as the release itself leaves that possible
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ GIVE = 0.1  # shares may always differ a little from what is expected
 def decode_field(release: Undecoded, facts: Facts) -> Labels:
     """Labels of all queries jointly."""
     known = release.evidence(facts.query_shares, facts.num_records)
-    posterior = rehearsed(release, known, facts, field_marginals(known, facts), field_marginals)
+    posterior = rehearsed(release, known, facts, field_marginals(known, facts), each_field)
     return labels_from(release, known, posterior, "field")
 
 
@@ -51,23 +52,32 @@ def critical_coupling(num_classes: int) -> float:
 
 def field_marginals(known: Evidence, facts: Facts, *, coupling: float = COUPLING) -> NDArray[np.float64]:
     """(s, C) probability of each label of each query."""
-    from scipy.sparse import csr_array
+    return np.asarray(each_field([known], facts, coupling=coupling)[0])
 
-    num_queries, num_classes = known.log_likelihood.shape
+
+def each_field(several: Sequence[Evidence], facts: Facts, *, coupling: float = COUPLING) -> NDArray[np.float64]:
+    """(r, s, C) the same for r releases about the same queries, to the last bit; together they take less time."""
+    from scipy.sparse import block_diag, csr_array
+
+    likelihood = np.stack([known.log_likelihood for known in several])
+    num_releases, num_queries, num_classes = likelihood.shape
     strength = csr_array(coupling * critical_coupling(num_classes) * facts.affinity)  # few queries are neighbours
     if num_queries <= num_classes:
         strength = 0 * strength  # one query per class, or less: neighbours have different labels
-    expected, give = _expected_shares(known, facts)
-    tilt = np.zeros(num_classes)
-    posterior = np.full((num_queries, num_classes), 1 / num_classes)
+    if num_releases > 1:
+        strength = block_diag([strength] * num_releases, format="csr")
+    expected, give = map(np.array, zip(*(_expected_shares(known, facts) for known in several), strict=True))
+    damped = 1 + BALANCE_STEP * give[:, None]
+    tilt = np.zeros((num_releases, num_classes))
+    posterior = np.full(likelihood.shape, 1 / num_classes)
     for step in range(STEPS):
         grown = min(1.0, 2 * (step + 1) / STEPS)
-        logits = known.log_likelihood + tilt + grown * (strength @ posterior)
-        posterior = (posterior + softmax(logits)) / 2
+        neighbours = (strength @ posterior.reshape(-1, num_classes)).reshape(likelihood.shape)
+        posterior = (posterior + softmax(likelihood + tilt[:, None] + grown * neighbours)) / 2
         shares = facts.query_shares @ posterior
         lacking = np.maximum(1 - shares / expected, -MOST_SURPLUS)
-        tilt = (tilt + BALANCE_STEP * lacking) / (1 + BALANCE_STEP * give)
-        tilt -= tilt.sum() / num_classes
+        tilt = (tilt + BALANCE_STEP * lacking) / damped
+        tilt -= np.add.reduce(tilt, axis=1, keepdims=True) / num_classes
     return posterior
 
 

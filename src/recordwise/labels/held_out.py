@@ -5,6 +5,7 @@ What is chosen by how well it predicts held-out cells must not have seen them, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from recordwise.arrays import Bools, Floats
 from recordwise.labels.decode import decode
 from recordwise.labels.facts import Facts
-from recordwise.labels.field import field_marginals
+from recordwise.labels.field import each_field, field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.rehearsal import rehearsed
@@ -45,8 +46,8 @@ def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) 
     def hidden(known: Evidence) -> Evidence:
         return replace(known, by_purity=np.where(seen[:, None, None], known.by_purity, 0.0))
 
-    def marginals(known: Evidence, facts: Facts) -> NDArray[np.float64]:
-        return field_marginals(hidden(known), facts)
+    def marginals(several: Sequence[Evidence], facts: Facts) -> NDArray[np.float64]:
+        return each_field([hidden(known) for known in several], facts)
 
     known = hidden(tally.evidence(facts.query_shares, facts.num_records))
     posterior = rehearsed(tally, known, facts, field_marginals(known, facts), marginals)

@@ -8,7 +8,7 @@ probabilities are tempered until it does not. They are never sharpened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from recordwise.randomness import seeded
 REHEARSALS = 4
 HOTTEST = 100.0
 
-Marginals = Callable[[Evidence, Facts], NDArray[np.float64]]
+Marginals = Callable[[Sequence[Evidence], Facts], NDArray[np.float64]]  # (r, s, C) of r releases, each on its own
 
 
 def rehearsed(
@@ -36,20 +36,24 @@ def rehearsed(
         return posterior
     rng = seeded(0, "rehearsal")
     purity = known.learned(posterior).purity
-    stated, right = [], []
+    drawn, heard = [], []
     for _ in range(REHEARSALS):
         labels = _draw(posterior, rng)
         shares = mix(np.eye(posterior.shape[1])[labels], purity)
         counts = rng.poisson(known.records[:, None] * shares).astype(np.float64)
-        simulated = release.simulated(counts, rng)
-        decoded = decode(simulated.evidence(facts.query_shares, facts.num_records), facts)
-        stated.append(decoded)
-        right.append(decoded.argmax(axis=1) == labels)
-    return tempered(posterior, _temperature(np.concatenate(stated), float(np.mean(right))))
+        drawn.append(labels)
+        heard.append(release.simulated(counts, rng).evidence(facts.query_shares, facts.num_records))
+    stated = decode(heard, facts)
+    right = float((stated.argmax(axis=2) == np.array(drawn)).mean())
+    return tempered(posterior, _temperature(np.concatenate(stated), right))
 
 
 def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    return softmax(np.log(np.maximum(posterior, np.finfo(float).tiny)) / temperature)
+    return softmax(_logs(posterior) / temperature)
+
+
+def _logs(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(posterior, np.finfo(float).tiny))
 
 
 def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -60,12 +64,17 @@ def _draw(posterior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
 
 def _temperature(stated: NDArray[np.float64], right: float) -> float:
     """The least temperature, from 1 up, at which the mean confidence is no more than the share that was right."""
+    logs = _logs(stated)
+
+    def confidence(temperature: float) -> float:
+        return float(softmax(logs / temperature).max(axis=1).mean())
+
     low, high = 0.0, float(np.log(HOTTEST))
-    if tempered(stated, 1.0).max(axis=1).mean() <= right:
+    if confidence(1.0) <= right:
         return 1.0
     for _ in range(20):
         middle = (low + high) / 2
-        if tempered(stated, float(np.exp(middle))).max(axis=1).mean() > right:
+        if confidence(float(np.exp(middle))) > right:
             low = middle
         else:
             high = middle

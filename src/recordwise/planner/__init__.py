@@ -3,8 +3,10 @@
 from recordwise.planner.checking import Checked, Finding, check
 from recordwise.planner.noise import refuse_noise
 from recordwise.planner.outlook import Outlook, look
-from recordwise.planner.planning import BudgetPlan, Expected, Prediction, plan, predict, recommend_queries
+from recordwise.planner.planning import BudgetPlan, plan
+from recordwise.planner.predicting import Expected, Prediction, predict
 from recordwise.planner.rough import RoughPlan, rough_plan
+from recordwise.planner.searching import recommend_queries
 
 __all__ = [
     "BudgetPlan",

@@ -21,7 +21,8 @@ from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
 from recordwise.encoders.table import MOST_VALUES
 from recordwise.errors import InvalidInput
 from recordwise.planner.outlook import Outlook
-from recordwise.planner.planning import BudgetPlan, Prediction
+from recordwise.planner.planning import BudgetPlan
+from recordwise.planner.predicting import Prediction
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 
@@ -232,7 +233,7 @@ def _pool(outlook: Outlook, made: BudgetPlan) -> Iterator[Finding]:
         )
         yield Finding(stops=True, about="pool", text=text)
         return
-    if outlook.known.labels is not None and made.attainable.mean < made.commonest + 0.05:
+    if outlook.known.seen is not None and made.attainable.mean < made.commonest + 0.05:
         text = (
             f"labelled pool samples show that classes hardly lie apart: with true labels a student would be right "
             f"{made.attainable}, and {100 * made.commonest:.1f} % without any; use another encoder, or other columns"

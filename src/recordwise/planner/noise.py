@@ -8,7 +8,8 @@ from typing import Any
 
 from recordwise.planner.checking import Checked, budget_findings
 from recordwise.planner.outlook import Outlook
-from recordwise.planner.planning import BudgetPlan, prediction, visible
+from recordwise.planner.planning import BudgetPlan
+from recordwise.planner.predicting import prediction, visible
 from recordwise.protocols.protocol import Protocol
 
 
@@ -24,7 +25,7 @@ def refuse_noise(protocols: tuple[Protocol[Any], ...], num_records: int, look: C
         return
     outlook = look()
     told = prediction(outlook, protocols, outlook.outcomes(protocols))
-    made = BudgetPlan.of(outlook, told, [told])
+    made = BudgetPlan.of(outlook, told, [told], rounds=len(protocols))
     Checked(findings=tuple(budget_findings(outlook, made, told.num_queries))).refuse()
 
 

@@ -19,8 +19,9 @@ from recordwise.encoders.encoding import Manner
 from recordwise.errors import InvalidInput, whole
 from recordwise.labels import DecoderSettings
 from recordwise.nearest import Metric
+from recordwise.planner.shapes import Seen, Task
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
-from recordwise.planner.tasks import Known, Task, Wish, plausible, tasks_like
+from recordwise.planner.tasks import Known, Wish, plausible, tasks_like
 from recordwise.privacy.guarantee import members
 from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
@@ -29,7 +30,7 @@ from recordwise.queries.spec import KMEANS
 from recordwise.randomness import seeded
 from recordwise.settings import AUTO
 from recordwise.students import StudentSettings
-from recordwise.students.choice import NETWORK_QUERIES
+from recordwise.students.choice import NETWORK_QUERIES, PER_CLASS
 from recordwise.students.from_counts import HIDDEN
 from recordwise.students.spec import COUNTS
 
@@ -40,9 +41,52 @@ LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some o
 AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None, "teaches": None}
 STANDS_IN = "The linear student from counts stands for the run's own."
 NO_NETWORK = (
-    f"The small network that a student tries from {NETWORK_QUERIES} queries on is not simulated: where it joins, a run "
-    "is better than predicted."
+    "The small network that a student tries from {} queries on is not simulated: where it joins, a run is better than "
+    "predicted."
 )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sight:
+    """The pool, as a plan sees it: encoded as in a run, some of it at a time, in few dimensions."""
+
+    pool: Samples
+    encoder: Any
+    manner: Manner
+    lens: Lens
+    seed: int
+
+    def __post_init__(self) -> None:
+        members(self, manner=Manner)
+
+    @classmethod
+    def of(cls, pool: Samples, encoder: Any, metric: Metric, seed: int) -> Sight:
+        """The encoder is fitted on the pool here."""
+        with part(0, 1, LOOKS):
+            fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
+        with part(1, 2, LOOKS):
+            manner = how_encoded(fitted, pool)
+        with part(2, 3, LOOKS):
+            lens = Lens.of(_encoded(pool, fitted, manner, SAMPLES, seed), metric, seed)
+        return cls(pool=pool, encoder=fitted, manner=manner, lens=lens, seed=seed)
+
+    def some(self, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Some samples, as they are clustered and as the student sees them; more of them are the same and others."""
+        vectors = _encoded(self.pool, self.encoder, self.manner, count, self.seed)
+        return self.lens.pool(vectors), self.lens.student(vectors)
+
+    def placed(self, samples: Samples) -> NDArray[np.float32]:
+        """Samples of the pool as they are clustered."""
+        return self.lens.pool(encode_public(self.encoder, samples, manner=self.manner))
+
+    def seen(self, labels: ArrayLike | None, num_classes: int) -> Seen | None:
+        """The samples whose class is known."""
+        places = _labelled(labels, len(self.pool), num_classes)
+        if not len(places):
+            return None
+        with part(3, LOOKS, LOOKS):
+            vectors = encode_public(self.encoder, rows(self.pool, places), manner=self.manner)
+        return Seen(self.lens.pool(vectors), self.lens.student(vectors), np.asarray(labels)[places])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,29 +96,28 @@ class Outlook:
     Attributes:
       num_records: How many records will vote: public under replace-one neighbours, a public guess elsewhere.
       known: What is known of the task.
-      num_samples: Of the pool.
       student: Who is taught.
       left_out: What the run's own student may have beyond that, in a sentence; empty where it is the same.
+      left_out_from: So many queries at least, in all rounds together, or it has not.
     """
 
-    pool: Samples
-    encoder: Any
-    manner: Manner
-    lens: Lens
+    sight: Sight
     known: Known
     wishes: Sequence[Wish]
     num_records: int
-    num_samples: int
     labels_per_record: int
     queries: QuerySettings
     decoder: DecoderSettings
     student: StudentSettings
     left_out: str
+    left_out_from: int
     seed: int
     sketches: dict[int, tuple[Sketch, list[Task]]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        members(self, manner=Manner)
+    @property
+    def num_samples(self) -> int:
+        """Of the pool."""
+        return len(self.sight.pool)
 
     def outcomes(
         self, protocols: tuple[Protocol[Any], ...], places: Sequence[int] | None = None, *, room_for: int = 0
@@ -113,11 +156,11 @@ class Outlook:
 
     def placed(self, samples: Samples) -> NDArray[np.float32]:
         """Samples of the pool as they are clustered, in few dimensions."""
-        return self.lens.pool(encode_public(self.encoder, samples, manner=self.manner))
+        return self.sight.placed(samples)
 
     def queries_with_one_sample(self, num_queries: int) -> int:
         """How many of so many clusters would hold a single pool sample."""
-        vectors = self.lens.pool(self._vectors(self.num_samples))
+        vectors, _ = self.sight.some(self.num_samples)
         return int((KMeansQueries(num_queries=num_queries, seed=self.seed).ask(vectors).sizes == 1).sum())
 
     @property
@@ -135,16 +178,10 @@ class Outlook:
     def _sketch(self, num_queries: int) -> tuple[Sketch, list[Task]]:
         count = self.samples_for(num_queries)
         if count not in self.sketches:
-            vectors = self._vectors(count)
-            sketch = Sketch(
-                pool=self.lens.pool(vectors), student_view=self.lens.student(vectors), pool_size=self.num_samples
-            )
-            tasks = tasks_like(self.wishes, sketch.pool, sketch.student_view, self.known, self.seed)
-            self.sketches[count] = sketch, tasks
+            pool, student_view = self.sight.some(count)
+            tasks = tasks_like(self.wishes, pool, student_view, self.known, self.seed)
+            self.sketches[count] = Sketch(pool=pool, student_view=student_view, pool_size=self.num_samples), tasks
         return self.sketches[count]
-
-    def _vectors(self, count: int) -> NDArray[np.float32]:
-        return _encoded(self.pool, self.encoder, self.manner, count, self.seed)
 
 
 def look(
@@ -175,55 +212,49 @@ def look(
     whole(num_records=num_records, num_classes=num_classes)
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
-    with part(0, 1, LOOKS):
-        fitted = clone(encoder_from(encoder, pool, seed=seed), safe=False).fit(pool)
-    with part(1, 2, LOOKS):
-        manner = how_encoded(fitted, pool)
-    with part(2, 3, LOOKS):
-        vectors = _encoded(pool, fitted, manner, SAMPLES, seed)
-    asked = queries_from(queries)
-    if not isinstance(asked, QuerySettings):
-        asked = QuerySettings()  # others may not be able to ask a part of the pool
-    lens = Lens.of(vectors, asked.metric, seed)
-    taught, left_out = _affordable(StudentSettings.given(student).model)
-    known = Known(num_classes=num_classes, class_shares=_shares(class_shares, num_classes), attainable=attainable)
-    if attainable is not None and not float(known.shares.max()) < attainable <= 1:
-        raise InvalidInput(f"attainable must lie in ({known.shares.max():.3g}, 1], got {attainable!r}")
-    places = _labelled(labels, len(pool), num_classes)
-    if len(places):
-        seen = np.asarray(labels, dtype=np.int64)[places]
-        with part(3, LOOKS, LOOKS):
-            shown = encode_public(fitted, rows(pool, places), manner=manner)
-        known = replace(known, vectors=lens.student(shown), labels=seen)
+    given = queries_from(queries)
+    asked = given if isinstance(given, QuerySettings) else QuerySettings()  # others may not ask a part of the pool
+    stated = _stated(num_classes, class_shares, attainable)
+    sight = Sight.of(pool, encoder, asked.metric, seed)
+    known = replace(stated, seen=sight.seen(labels, num_classes))
+    taught, left_out, left_out_from = _affordable(StudentSettings.given(student).model, num_classes)
     return Outlook(
-        pool=pool,
-        encoder=fitted,
-        manner=manner,
-        lens=lens,
+        sight=sight,
         known=known,
-        wishes=plausible(lens.pool(vectors), lens.student(vectors), known, seed),
+        wishes=plausible(*sight.some(SAMPLES), known, seed),
         num_records=num_records,
-        num_samples=len(pool),
         labels_per_record=labels_per_record,
         # A lens makes vectors to which the Euclidean metric belongs, and in which no distance is a record's own.
         queries=replace(asked, metric=Metric.EUCLIDEAN, max_distance=None),
         decoder=replace(DecoderSettings.given(decoder), min_confidence=0.0),
         student=StudentSettings(taught),
         left_out=left_out,
+        left_out_from=left_out_from,
         seed=seed,
     )
 
 
-def _affordable(student: Any) -> tuple[Any, str]:
-    """The student that a plan teaches instead, linear, on labels or from counts; and what that leaves out."""
+def _affordable(student: Any, num_classes: int) -> tuple[Any, str, int]:
+    """The linear student that a plan teaches instead; what that leaves out, and from how many queries on."""
     given = dict(student) if isinstance(student, Mapping) else {"name": student}
     if given.get("name") == "linear":
-        return student, ""
+        return student, "", 0
     if given.get("name") != COUNTS:
-        return AFFORDABLE, STANDS_IN
+        return AFFORDABLE, STANDS_IN, 0
     if given.get("teaches") is not None:
-        return {**given, **AFFORDABLE}, STANDS_IN
-    return {**given, **AFFORDABLE}, "" if given.get("hidden", HIDDEN) is None else NO_NETWORK
+        return {**given, **AFFORDABLE}, STANDS_IN, 0
+    if given.get("hidden", HIDDEN) is None:
+        return {**given, **AFFORDABLE}, "", 0
+    tried_from = max(NETWORK_QUERIES, PER_CLASS * num_classes)
+    return {**given, **AFFORDABLE}, NO_NETWORK.format(tried_from), tried_from
+
+
+def _stated(num_classes: int, class_shares: ArrayLike | None, attainable: float | None) -> Known:
+    """What is known of the task without a look at the pool."""
+    known = Known(num_classes=num_classes, class_shares=_shares(class_shares, num_classes), attainable=attainable)
+    if attainable is not None and not float(known.shares.max()) < attainable <= 1:
+        raise InvalidInput(f"attainable must lie in ({known.shares.max():.3g}, 1], got {attainable!r}")
+    return known
 
 
 def _encoded(pool: Samples, encoder: Any, manner: Manner, count: int, seed: int) -> NDArray[np.float32]:

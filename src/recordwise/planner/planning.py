@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from recordwise.data.samples import Samples
-from recordwise.errors import InvalidInput, RecordwiseError, whole
-from recordwise.hashing import fingerprint
-from recordwise.planner.outlook import Outlook, look
-from recordwise.planner.simulate import Outcome
+from recordwise.errors import RecordwiseError, whole
+from recordwise.planner.outlook import Outlook
+from recordwise.planner.predicting import Expected, Prediction, predict
+from recordwise.planner.searching import search
 from recordwise.privacy.guarantee import Trust
 from recordwise.progress import Progress, part, step
-from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.registry import names
 from recordwise.protocols.terms import Terms
 from recordwise.settings import AUTO
-from recordwise.votes import Ballot
 
-FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice as many, as long as it pays
-SMALLEST = 2  # pool samples that a query should own on average, at least
-HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
-WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
-LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
-MARGIN = 0.005  # by which more votes per record must be better, and more queries, to go on
-SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
-LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
-SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
-BEYOND = 0.02  # and so much wider at either end: then four fifths of what was measured lay inside (docs/concepts)
-
-_RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A share between 0 and 1: the mean over plausible tasks, and an interval that holds four fifths of them."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Expected:
-        low, high = np.quantile(values, [SPREAD, 1 - SPREAD])
-        ends = max(0.0, float(low) - BEYOND), min(1.0, float(high) + BEYOND)
-        return cls(round(float(np.mean(values)), 4), round(ends[0], 4), round(ends[1], 4))
-
-    def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} % ({100 * self.low:.0f}-{100 * self.high:.0f})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """What to expect of one choice.
-
-    Attributes:
-      partitions: Of the pool, each into so many queries, at an equal share of the budget: rounds with focus 0.
-      label_accuracy: Share of the pool that gets its right label.
-      student_accuracy: Share of new samples that the student is right about, if they are like the pool.
-      noise_std: Of a released count.
-      votes_per_query: Votes that a query gets on average.
-    """
-
-    num_queries: int
-    votes_per_record: int
-    trust: str
-    mechanism: str
-    partitions: int = 1
-    label_accuracy: Expected
-    student_accuracy: Expected
-    noise_std: float
-    votes_per_query: float
+MARGIN = 0.005  # by which more votes per record, and two partitions, must be better
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +47,16 @@ class BudgetPlan:
         recommended: Prediction,
         considered: Sequence[Prediction],
         compared: Sequence[Prediction] = (),
+        *,
+        rounds: int = 1,
     ) -> BudgetPlan:
-        """Predictions, beside what the outlook itself says."""
+        """Predictions, beside what the outlook itself says.
+
+        Args:
+          rounds: In which so many queries are asked each time.
+        """
+        asked = [one.num_queries * rounds for one in considered]
+        most = max(*asked, recommended.num_queries * recommended.partitions)
         return cls(
             recommended=recommended,
             considered=tuple(considered),
@@ -113,7 +64,7 @@ class BudgetPlan:
             attainable=Expected.of(outlook.attainable),
             commonest=round(float(outlook.known.shares.max()), 4),
             basis=basis(outlook),
-            left_out=outlook.left_out,
+            left_out=outlook.left_out if most >= outlook.left_out_from else "",
         )
 
     @property
@@ -168,49 +119,6 @@ def _split(one: Prediction) -> str:
     return "" if one.partitions == 1 else f"  {one.partitions} partitions: rounds = {one.partitions}, queries.focus = 0"
 
 
-def predict(
-    outlook: Outlook,
-    terms: Terms,
-    *,
-    num_queries: int,
-    votes_per_record: int = 1,
-    places: Sequence[int] | None = None,
-    room_for: int = 0,
-) -> Prediction:
-    """What to expect of one choice: the real pipeline, simulated in the outlook's tasks.
-
-    Args:
-      places: Of the tasks, from hard to easy; all when None.
-      room_for: Simulate on as many samples as so many queries need.
-    """
-    ballot = Ballot(
-        num_queries=num_queries,
-        num_classes=outlook.known.num_classes,
-        votes_per_record=votes_per_record,
-        labels_per_record=outlook.labels_per_record,
-    )
-    if num_queries > outlook.num_samples:
-        raise InvalidInput(f"num_queries must be <= the pool's {outlook.num_samples} samples, got {num_queries}")
-    protocols = terms.protocols(ballot, outlook.num_records)
-    return prediction(outlook, protocols, outlook.outcomes(protocols, places, room_for=room_for))
-
-
-def prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes: Sequence[Outcome]) -> Prediction:
-    """What runs under these protocols came to, together."""
-    protocol = protocols[0]
-    ballot = protocol.ballot
-    return Prediction(
-        num_queries=ballot.num_queries,
-        votes_per_record=ballot.votes_per_record,
-        trust=str(protocol.trust),
-        mechanism=protocol.name,
-        label_accuracy=Expected.of([one.labels for one in outcomes]),
-        student_accuracy=Expected.of([one.student for one in outcomes]),
-        noise_std=protocol.noise_std(outlook.num_records),
-        votes_per_query=outlook.num_records * ballot.votes_per_record / ballot.num_queries,
-    )
-
-
 def plan(
     outlook: Outlook,
     terms: Terms,
@@ -230,8 +138,8 @@ def plan(
     for votes in votes_per_record or ():
         whole(votes_per_record=votes)
     first, *more = votes_per_record or ((1,) if terms.one_vote else (1, 2))
-    considered, standing = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
-    recommended = considered[_best(standing)]
+    tried = search(outlook, terms, num_queries=num_queries, votes_per_record=first, progress=progress)
+    considered, recommended = tried.found, tried.found[tried.best]
     size = recommended.num_queries
     with step(progress, "plan: votes per record"):
         for number, votes in enumerate(more):
@@ -246,7 +154,7 @@ def plan(
             considered.append(in_two(outlook, terms, recommended))
         if considered[-1].student_accuracy.mean > recommended.student_accuracy.mean + MARGIN:
             recommended = considered[-1]
-    return BudgetPlan.of(outlook, recommended, considered, compared)
+    return BudgetPlan.of(outlook, recommended, considered, compared, rounds=terms.rounds)
 
 
 def in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
@@ -255,141 +163,6 @@ def in_two(outlook: Outlook, terms: Terms, chosen: Prediction) -> Prediction:
     ballot = chosen.num_queries, chosen.votes_per_record
     told = predict(evenly, replace(terms, rounds=2), num_queries=ballot[0], votes_per_record=ballot[1])
     return replace(told, partitions=2)
-
-
-def search(
-    outlook: Outlook,
-    terms: Terms,
-    *,
-    num_queries: Sequence[int] | None = None,
-    votes_per_record: int = 1,
-    places: Sequence[int] | None = None,
-    progress: Progress | None = None,
-) -> tuple[list[Prediction], list[float]]:
-    """Numbers of queries from few to many, as long as more of them pay, each tried in the tasks at these places.
-
-    More queries are simulated on more samples, from which any student learns more. So where two sizes need different
-    numbers of them, both are tried on the larger one. (What was simulated once is known.)
-
-    Returns:
-      A prediction for each size, and where it stands: the student's accuracy at the first size, and for each further
-      one what it adds on equally many samples.
-    """
-    sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
-    found: list[Prediction] = []
-    standing: list[float] = []
-    tried: dict[str, Any] = {"votes_per_record": votes_per_record, "places": places}
-    with step(progress, "plan: numbers of queries"):
-        for number, size in enumerate(sizes):
-            try:
-                with part(number, number + 1, len(sizes)):
-                    one = predict(outlook, terms, num_queries=size, **tried)
-            except InvalidInput:  # a pool of copies: it has fewer different samples than queries
-                if num_queries is not None or not found:
-                    raise
-                break
-            here = before = one
-            if found:
-                both = size, found[-1].num_queries
-                here, before = (predict(outlook, terms, num_queries=n, room_for=max(both), **tried) for n in both)
-            added = here.student_accuracy.mean - before.student_accuracy.mean
-            standing.append(standing[-1] + added if found else one.student_accuracy.mean)
-            found.append(one)
-            if num_queries is None and _past_the_best(standing):
-                break
-    return found, standing
-
-
-def recommend_queries(
-    terms: Terms,
-    pool: Samples,
-    *,
-    num_records: int,
-    num_classes: int,
-    votes_per_record: int = 1,
-    progress: Progress | None = None,
-    **setup: Any,
-) -> int:
-    """How many queries to ask when nobody says.
-
-    Where noise is low, numbers of queries are compared in two of the tasks: their order is clear there, and no
-    prediction is shown.
-
-    Args:
-      pool: Public, as the schema reads it.
-      num_records: How many records will vote, or a public guess.
-      setup: What else `look` takes.
-    """
-    if terms.one_query_per_class:
-        return num_classes
-    whole(votes_per_record=votes_per_record)
-    if num_classes < 2 or len(pool) <= num_classes:
-        return min(num_classes, len(pool))
-    key = (terms, num_records, num_classes, votes_per_record, fingerprint({"pool": pool, **setup}))
-    if key not in _RECOMMENDED:
-        outlook = look(pool, num_records=num_records, num_classes=num_classes, **setup)
-        typical = max(votes_per_record, min(10 * num_classes, len(pool)))
-        places = SEARCHED if _visible(typical, outlook, terms, votes_per_record) > LOW else None
-        found, standing = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
-        _RECOMMENDED[key] = found[_best(standing)].num_queries
-    return _RECOMMENDED[key]
-
-
-def _candidates(outlook: Outlook, terms: Terms, votes: int) -> list[int]:
-    """From one query per class upwards, as long as queries own some samples and get votes that noise leaves visible."""
-    classes = outlook.known.num_classes
-    if terms.one_query_per_class or outlook.num_samples <= classes:
-        return [min(classes, outlook.num_samples)]
-    found: list[int] = []
-    for size in _growing(classes):
-        small = size > max(classes, min(outlook.num_samples // SMALLEST, outlook.num_records * votes))
-        if found and (small or _visible(size, outlook, terms, votes) < HOPELESS):
-            return found
-        if size >= votes:
-            found.append(size)
-    raise AssertionError("sizes grow without end")
-
-
-def _growing(classes: int) -> Iterator[int]:
-    yield from (classes * factor for factor in FACTORS)
-    size = classes * FACTORS[-1]
-    while True:
-        size *= 2
-        yield size
-
-
-def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
-    """`visible`, for so many queries."""
-    ballot = Ballot(
-        num_queries=size,
-        num_classes=outlook.known.num_classes,
-        votes_per_record=votes,
-        labels_per_record=outlook.labels_per_record,
-    )
-    return visible(terms.protocols(ballot, outlook.num_records)[0], outlook.num_records)
-
-
-def visible(protocol: Protocol[Any], num_records: int) -> float:
-    """Votes per query in deviations of their noise."""
-    ballot, noise = protocol.ballot, protocol.noise_std(num_records)
-    return num_records * ballot.votes_per_record / ballot.num_queries / noise if noise > 0 else np.inf
-
-
-def _past_the_best(right: Sequence[float]) -> bool:
-    """Whether the last sizes were clearly worse, no better for long, or hardly better than the one before them."""
-    last, before = max(right[-PATIENCE:]), right[:-PATIENCE]
-    worse = len(before) > 0 and last < max(right) - WORSE
-    hardly = len(right) > LEAST_TRIED and last < before[-1] + MARGIN
-    return worse or hardly or right.index(max(right)) < len(before) - 1
-
-
-def _best(right: Sequence[float]) -> int:
-    """The size with the best student; one counts half for itself and a quarter for each neighbour.
-
-    A few simulated runs are noisy, and the truth changes slowly with the number of queries.
-    """
-    padded = np.concatenate([right[:1], right, right[-1:]])
-    return int((padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4).argmax())
 
 
 def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Progress | None) -> list[Prediction]:
@@ -428,10 +201,10 @@ def basis(outlook: Outlook) -> str:
     parts = [f"the pool's geometry, {known.num_classes} classes and {outlook.num_records} records"]
     if known.class_shares is not None:
         parts.append("declared class shares")
-    if known.labels is not None:
-        parts.append(f"{len(known.labels)} labelled pool samples")
+    if known.seen is not None:
+        parts.append(f"{len(known.seen.labels)} labelled pool samples")
     if known.attainable is not None:
         parts.append(f"{100 * known.attainable:.1f} % attainable with true labels, as declared")
-    if known.labels is None and known.attainable is None:
+    if known.seen is None and known.attainable is None:
         parts.append("a wide guess of how hard the task is")
     return ", ".join(parts)

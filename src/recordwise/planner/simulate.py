@@ -21,7 +21,7 @@ from recordwise.labels import ABSTAIN, query_graph
 from recordwise.nearest import Metric, nearest_queries
 from recordwise.nearest.poll import unit_rows
 from recordwise.pipeline import Round, ask, label, teach
-from recordwise.planner.tasks import Task
+from recordwise.planner.shapes import Task
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import SeededNoise
 from recordwise.progress import part

@@ -5,9 +5,7 @@ shares, perhaps the classes of a few samples, or how well such a student does wh
 probability of each class for each sample that agrees with all of it. Several are drawn, and a plan holds for their
 spread. A task has
 
-- a *shape*: classes are groups of neighbouring clusters, or random cuts through the pool; with labelled samples, cuts
-  where a discriminant of these samples puts them, whatever is nearest to them, or what spreads from them to neighbours
-  of neighbours. Cuts may have settled where the pool is thin;
+- a *shape*: where classes lie (`recordwise.planner.shapes`);
 - a *level*: classes overlap just so much that a linear student that is taught the truth is right so often. It is
   declared (`attainable`), or such that samples drawn from the task predict each other as well as the labelled ones do,
   or, where nothing is known, a wide guess.
@@ -19,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering
 
-from recordwise.arrays import Doubles, Ints, Singles, softmax
-from recordwise.nearest import Metric, nearest_queries
+from recordwise.arrays import Doubles, Ints, Singles
+from recordwise.nearest import Metric
 from recordwise.nearest.kmeans import kmeans
+from recordwise.planner.shapes import Seen, Shape, Task, View, discriminant, guessed_shapes, seen_shapes
 from recordwise.randomness import seeded
 
 # Of what lies between naming the commonest class and being always right: five equal chances, where nothing is known.
@@ -32,14 +30,10 @@ LEVELS = len(GUESS)
 # Levels, in the same units, that labelled samples are compared with.
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.76, 0.82, 0.87, 0.91, 0.94, 0.96, 0.98, 0.99, 0.997)
 DRAWS = 4  # times samples are drawn at each of them
+FINER = 4  # and so many times as many levels are told apart
 FOLDS = 5
-RIDGE = 0.1  # of the discriminant of few samples, in units of the pool's mean variance
-SHARP, STEPS = 8.0, 10  # of the search for an overlap, in logs of a temperature
-BALANCED, SHARPLY, BALANCING = 15, 0.2, 3  # steps towards the class shares: first at one temperature, then at each
+TOGETHER = 5  # labelled samples, on average, in a cluster in which they are compared
 OUT_OF_REACH = 0.01  # below the level that was asked for
-CLUSTERS_PER_CLASS = 4
-NEIGHBOURS, SETTLING, SHARPENED = 10, 10, 1.5  # of the samples that a sample follows, how often, and how eagerly
-SPREADING = 30  # steps from neighbour to neighbour, from the labelled samples on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,52 +44,23 @@ class Known:
       num_classes: How many classes there are.
       class_shares: (C,) how common they are; None is about equally.
       attainable: How often a student is right that is taught the truth; None is not known.
-      vectors: (h, dim) samples whose class is known, as the student sees them; None where there are none.
-      labels: (h,) their classes.
+      seen: Samples whose class is known; None where there are none.
     """
 
     num_classes: int
     class_shares: Doubles | None = None
     attainable: float | None = None
-    vectors: Singles | None = None
-    labels: Ints | None = None
+    seen: Seen | None = None
 
     @property
     def shares(self) -> Doubles:
         """(C,) the class shares to plan with."""
         if self.class_shares is not None:
             return np.asarray(self.class_shares, dtype=np.float64)
-        if self.labels is None:
+        if self.seen is None:
             return np.full(self.num_classes, 1 / self.num_classes)
-        counts = np.bincount(self.labels, minlength=self.num_classes) + 1.0
+        counts = np.bincount(self.seen.labels, minlength=self.num_classes) + 1.0
         return np.asarray(counts / counts.sum())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Task:
-    """One way in which classes may lie.
-
-    Attributes:
-      probabilities: (M, C) of each class for each sample.
-      attainable: How often a linear student is right that is taught all of them.
-    """
-
-    probabilities: Doubles
-    attainable: float
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """Where classes lie.
-
-    Attributes:
-      logits: (M, C) of each class for each sample.
-      straight: Where borders are too crooked for a linear student to be right as often as wished, it gets those that
-        such a student would draw.
-    """
-
-    logits: Doubles
-    straight: bool = True
 
 
 @dataclass(frozen=True)
@@ -113,203 +78,139 @@ def plausible(pool: Singles, student_view: Singles, known: Known, seed: int) -> 
       pool: (M, dim) samples, as they are clustered.
       student_view: (M, dim) the same samples, as the student sees them.
     """
-    base = float(known.shares.max())
-    if known.vectors is None or known.labels is None:
-        levels = [known.attainable or base + (1 - base) * part for part in GUESS]
-        return [Wish(place % 2, level) for place, level in enumerate(levels)]
-    view = _View(pool, student_view)
-    rng = seeded(seed, "planner", "levels")
-    seen = _predict_each_other(view.student, known.vectors, known.labels, known.num_classes, rng)
-    grid = [known.attainable] if known.attainable else base + (1 - base) * np.array(GRID)
-    wishes, fit = [], []
+    if known.seen is None:
+        base = float(known.shares.max())
+        guessed = [known.attainable or base + (1 - base) * part for part in GUESS]
+        return [Wish(place % 2, level) for place, level in enumerate(guessed)]
+    view = View(pool, student_view)
+    sample = _LabelledSample(view, known.seen, known.num_classes, seed)
+    wishes, ease, fit = [], [], []
     for number, shape in enumerate(_shapes(view, known, seed)):
-        for level in grid:
-            task = view.at_level(shape, known.shares, float(level))
-            beyond = task.attainable < level - OUT_OF_REACH  # as sharp as this shape gets
-            if beyond and shape.straight:
-                continue
-            drawn = np.array([_drawn_from(task, view, known, rng) for _ in range(DRAWS)])
-            mean = drawn.mean(axis=0)
-            variance = (mean * (1 - mean) + 0.25 / len(known.labels)) / len(known.labels) + drawn.var(axis=0) / DRAWS
-            fit.append(float((-0.5 * ((seen - mean) ** 2 / variance + np.log(variance))).sum()))
-            wishes.append(Wish(number, task.attainable))
-            if beyond:
-                break
-    weight = np.exp(np.array(fit) - max(fit))
-    order = np.argsort([wish.level for wish in wishes], kind="stable")
-    passed = np.cumsum(weight[order]) / weight.sum()
+        tasks = _reachable(view, shape, known)
+        levels = _between([task.attainable for task in tasks])
+        wishes += [Wish(number, float(level)) for level in levels]
+        ease.append(sample.ease(tasks, levels))
+        fit.append(sample.fit(tasks, levels))
+    likely = np.exp(np.concatenate(fit) - np.concatenate(fit).max())
+    order = np.argsort(np.concatenate(ease), kind="stable")
+    passed = np.cumsum(likely[order]) / likely.sum()
     return [wishes[order[np.searchsorted(passed, (place + 0.5) / LEVELS)]] for place in range(LEVELS)]
 
 
 def tasks_like(wishes: Sequence[Wish], pool: Singles, student_view: Singles, known: Known, seed: int) -> list[Task]:
     """The tasks that are wished for, over these samples."""
-    view = _View(pool, student_view)
+    view = View(pool, student_view)
     shapes = _shapes(view, known, seed)
     return [view.at_level(shapes[wish.shape], known.shares, wish.level) for wish in wishes]
 
 
-def _drawn_from(task: Task, view: _View, known: Known, rng: np.random.Generator) -> Doubles:
-    """How well as many samples of the task as are labelled in truth predict each other."""
-    assert known.labels is not None
-    some = rng.integers(len(view.student), size=len(known.labels))
-    if len(known.labels) <= len(view.student):
-        some = rng.permutation(len(view.student))[: len(known.labels)]
-    labels = _draw(task.probabilities[some], rng)
-    return _predict_each_other(view.student, view.student[some], labels, known.num_classes, rng)
+def _shapes(view: View, known: Known, seed: int) -> list[Shape]:
+    if known.seen is None:
+        return guessed_shapes(view, known.num_classes, seed)
+    return seen_shapes(view, known.seen, known.num_classes, seed)
+
+
+def _reachable(view: View, shape: Shape, known: Known) -> list[Task]:
+    """Tasks of a shape, at levels as far as it gets."""
+    base = float(known.shares.max())
+    grid = [known.attainable] if known.attainable else base + (1 - base) * np.array(GRID)
+    found: list[Task] = []
+    for level in grid:
+        task = view.at_level(shape, known.shares, float(level))
+        beyond = task.attainable < level - OUT_OF_REACH  # as sharp as this shape gets
+        if not found or not (beyond and shape.straight):
+            found.append(task)
+        if beyond:
+            break
+    return found
+
+
+def _between(levels: Sequence[float]) -> Doubles:
+    """These levels, and some between each two of them."""
+    places = np.linspace(0, len(levels) - 1, FINER * (len(levels) - 1) + 1)
+    return np.interp(places, np.arange(len(levels)), np.maximum.accumulate(levels))
+
+
+class _LabelledSample:
+    """The samples whose class is known, as evidence: how well they predict each other.
+
+    Three ways to predict: a discriminant of the others, the nearest other, and the commonest class of the others in the
+    same cluster.
+    """
+
+    def __init__(self, view: View, seen: Seen, num_classes: int, seed: int) -> None:
+        self.view, self.num_classes, self.size = view, num_classes, len(seen.labels)
+        # All are clustered together: a cluster fits those better that it was made of.
+        placed = np.concatenate([view.pool, seen.placed])
+        count = min(len(np.unique(placed, axis=0)), max(2, self.size // TOGETHER))
+        _, owner = kmeans(placed, count, metric=Metric.EUCLIDEAN, seed=seed)
+        self.owner, cluster = owner[: len(view.pool)], owner[len(view.pool) :]
+        self.num_clusters = count
+        self.rng = seeded(seed, "planner", "levels")
+        self.right = self._predict_each_other(seen.vectors, cluster, seen.labels)
+
+    def fit(self, tasks: Sequence[Task], levels: Doubles) -> Doubles:
+        """How likely it is that as many samples predict each other as well as these do, at each level: its log.
+
+        Args:
+          tasks: Of one shape, from which samples are drawn; between them what is drawn changes evenly.
+        """
+        drawn = np.array([[self._drawn_from(task) for _ in range(DRAWS)] for task in tasks])
+        mean = self._at(levels, tasks, drawn.mean(axis=1))
+        unsure = self._at(levels, tasks, drawn.var(axis=1) / DRAWS)
+        variance = (mean * (1 - mean) + 0.25 / self.size) / self.size + unsure
+        return np.asarray((-0.5 * ((self.right - mean) ** 2 / variance + np.log(variance))).sum(axis=1))
+
+    def ease(self, tasks: Sequence[Task], levels: Doubles) -> Doubles:
+        """How easy a task is at each level: a student knows what a line tells, and what each cluster is."""
+        found = np.array([[(task.attainable + self._purity(task)) / 2] for task in tasks])
+        return self._at(levels, tasks, found)[:, 0]
+
+    @staticmethod
+    def _at(levels: Doubles, tasks: Sequence[Task], found: Doubles) -> Doubles:
+        """(n, d) at each level what was (t, d) found of the tasks."""
+        known = np.maximum.accumulate([task.attainable for task in tasks])
+        return np.stack([np.interp(levels, known, column) for column in found.T], axis=1)
+
+    def _purity(self, task: Task) -> float:
+        """The share of samples that have the commonest class of their cluster."""
+        table = np.zeros((self.num_clusters, self.num_classes))
+        np.add.at(table, self.owner, task.probabilities)
+        return float(table.max(axis=1).sum() / len(self.owner))
+
+    def _drawn_from(self, task: Task) -> Doubles:
+        """How well as many samples of the task predict each other."""
+        some = self.rng.integers(len(self.owner), size=self.size)
+        if self.size <= len(self.owner):
+            some = self.rng.permutation(len(self.owner))[: self.size]
+        labels = _draw(task.probabilities[some], self.rng)
+        return self._predict_each_other(self.view.student[some], self.owner[some], labels)
+
+    def _predict_each_other(self, vectors: Singles, cluster: Ints, labels: Ints) -> Doubles:
+        """(3,) how often each way is right."""
+        fold = self.rng.permutation(len(labels)) % FOLDS
+        right = 0
+        for held in range(FOLDS):
+            out = fold == held
+            if out.all() or not out.any():
+                continue
+            logits = discriminant(self.view.student, vectors[~out], labels[~out], self.num_classes, vectors[out])
+            right += int((logits.argmax(axis=1) == labels[out]).sum())
+        wide = vectors.astype(np.float64)
+        distance = (wide**2).sum(axis=1) - 2 * wide @ wide.T
+        np.fill_diagonal(distance, np.inf)
+        alike = labels[distance.argmin(axis=1)] == labels
+        return np.array([right / len(labels), alike.mean(), self._alike_in_clusters(cluster, labels)])
+
+    def _alike_in_clusters(self, cluster: Ints, labels: Ints) -> float:
+        """How often the commonest class of the others in a cluster is right; several that are equally common share."""
+        table = np.zeros((self.num_clusters, self.num_classes))
+        np.add.at(table, (cluster, labels), 1.0)
+        others = table[cluster] - np.eye(self.num_classes)[labels]
+        commonest = others == others.max(axis=1, keepdims=True)
+        return float((commonest[np.arange(len(labels)), labels] / commonest.sum(axis=1)).mean())
 
 
 def _draw(probabilities: Doubles, rng: np.random.Generator) -> Ints:
     passed = probabilities.cumsum(axis=1) < rng.random((len(probabilities), 1))
     return np.asarray(np.minimum(passed.sum(axis=1), probabilities.shape[1] - 1), dtype=np.int64)
-
-
-def _predict_each_other(
-    view: Singles, vectors: Singles, labels: Ints, num_classes: int, rng: np.random.Generator
-) -> Doubles:
-    """(2,) how often a discriminant of some of the samples, and the nearest of them, are right about the others."""
-    fold = rng.permutation(len(labels)) % FOLDS
-    right = 0
-    for held in range(FOLDS):
-        out = fold == held
-        if out.all() or not out.any():
-            continue
-        logits = _discriminant(view, vectors[~out], labels[~out], num_classes, vectors[out])
-        right += int((logits.argmax(axis=1) == labels[out]).sum())
-    wide = vectors.astype(np.float64)
-    distance = (wide**2).sum(axis=1) - 2 * wide @ wide.T
-    np.fill_diagonal(distance, np.inf)
-    alike = labels[distance.argmin(axis=1)] == labels
-    return np.array([right / len(labels), alike.mean()])
-
-
-def _discriminant(view: Singles, vectors: Singles, labels: Ints, num_classes: int, at: Singles) -> Doubles:
-    """(n, C) logits at some samples: Gaussian classes around the labelled samples, with the pool's own covariance."""
-    centre = view.mean(axis=0, dtype=np.float64)
-    scatter = np.cov(view.T.astype(np.float64)).reshape(view.shape[1], view.shape[1])
-    scatter += RIDGE * np.trace(scatter) / len(scatter) * np.eye(len(scatter))
-    counts = np.bincount(labels, minlength=num_classes)
-    means = np.zeros((num_classes, view.shape[1]))
-    np.add.at(means, labels, vectors - centre)
-    means /= (counts + 1.0)[:, None]  # as if each class had one more sample, in the middle of the pool
-    slope = np.linalg.solve(scatter, means.T)
-    shares = np.log((counts + 0.5) / (counts + 0.5).sum())
-    return np.asarray((at - centre) @ slope - 0.5 * (means.T * slope).sum(axis=0) + shares)
-
-
-def _shapes(view: _View, known: Known, seed: int) -> list[Shape]:
-    """The ways in which classes may lie."""
-    if known.vectors is not None and known.labels is not None:
-        cuts = _discriminant(view.student, known.vectors, known.labels, known.num_classes, view.student)
-        return [
-            Shape(cuts),
-            Shape(view.settled(cuts)),
-            Shape(_near(view.student, known.vectors, known.labels, known.num_classes), straight=False),
-            Shape(view.spread(known.vectors, known.labels, known.num_classes), straight=False),
-        ]
-    directions = seeded(seed, "planner", "directions").normal(size=(view.student.shape[1], known.num_classes))
-    cuts = view.student.astype(np.float64) @ directions
-    return [Shape(_groups(view.pool, known.num_classes, seed)), Shape(view.settled(cuts))]
-
-
-def _near(view: Singles, vectors: Singles, labels: Ints, num_classes: int) -> Doubles:
-    """Logits of the classes of the labelled samples nearby: as far as a labelled sample's nearest neighbour lies."""
-    wide = vectors.astype(np.float64)
-    apart = (wide**2).sum(axis=1)[:, None] + (wide**2).sum(axis=1) - 2 * wide @ wide.T
-    np.fill_diagonal(apart, np.inf)
-    reach = max(float(np.median(apart.min(axis=1))), np.finfo(float).tiny)
-    distance = (wide**2).sum(axis=1) - 2 * view @ wide.T + (view.astype(np.float64) ** 2).sum(axis=1)[:, None]
-    weight = softmax(-distance / reach)
-    return np.asarray(np.log(weight @ np.eye(num_classes)[labels] + 1e-3))
-
-
-def _groups(pool: Singles, num_classes: int, seed: int) -> Doubles:
-    """Classes that are groups of neighbouring clusters: the nearer a class's nearest cluster, the likelier it is."""
-    count = min(len(np.unique(pool, axis=0)), CLUSTERS_PER_CLASS * num_classes)
-    centres, _ = kmeans(pool, count, metric=Metric.EUCLIDEAN, seed=seed)
-    group = np.arange(count)
-    if count > num_classes:
-        group = AgglomerativeClustering(n_clusters=num_classes).fit_predict(centres)
-    wide = centres.astype(np.float64)
-    near = 2 * pool @ wide.T - (wide**2).sum(axis=1)  # minus the squared distance, up to what all clusters share
-    groups = np.full((len(pool), num_classes), near.min())  # a class without a cluster is far from everything
-    for cluster, which in enumerate(group):
-        groups[:, which] = np.maximum(groups[:, which], near[:, cluster])
-    return groups
-
-
-class _View:
-    """The samples, as they are clustered and as the student sees them."""
-
-    def __init__(self, pool: Singles, student: Singles) -> None:
-        self.pool, self.student = pool, student
-        self.centred = student - student.mean(axis=0, dtype=np.float64)
-        self.scatter = self.centred.T @ self.centred / len(student)
-        spread = max(float(np.trace(self.scatter)) / len(self.scatter), 1e-9)  # a pool may hold one sample many times
-        self.ridge = 1e-3 * spread * np.eye(len(self.scatter))
-        near = min(NEIGHBOURS, len(pool))
-        self.near = nearest_queries(pool, pool, near).astype(np.int64)
-
-    def settled(self, logits: Doubles) -> Doubles:
-        """Classes whose borders have moved to where the pool is thin: each sample follows its neighbours."""
-        probabilities = softmax(logits / max(float(logits.std()), np.finfo(float).tiny))
-        shares = probabilities.mean(axis=0)
-        for _ in range(SETTLING):
-            balance = shares / np.maximum(probabilities.mean(axis=0), 1e-9)
-            probabilities = probabilities[self.near].mean(axis=1) ** SHARPENED * balance
-            probabilities /= probabilities.sum(axis=1, keepdims=True)
-        return np.asarray(np.log(probabilities[self.near].mean(axis=1) + 1e-6))
-
-    def spread(self, vectors: Singles, labels: Ints, num_classes: int) -> Doubles:
-        """Classes that spread from the labelled samples to neighbours, and on: borders as crooked as the pool."""
-        places = nearest_queries(vectors, self.student, 1)[:, 0]
-        known = np.zeros((len(self.pool), num_classes))
-        np.add.at(known, (places, labels), 1.0)
-        seen = known.any(axis=1)
-        known[seen] /= known[seen].sum(axis=1, keepdims=True)
-        probabilities = np.full_like(known, 1 / num_classes)
-        for _ in range(SPREADING):
-            probabilities = probabilities[self.near].mean(axis=1)
-            probabilities[seen] = known[seen]
-        return np.asarray(np.log(probabilities + 1e-3))
-
-    def at_level(self, shape: Shape, shares: Doubles, level: float) -> Task:
-        """The task whose classes overlap just so much that a student taught the truth is right at the wanted rate."""
-        logits = _balanced(shape.logits, shares)
-        sharpest = self._overlapping(logits, shares, -SHARP)
-        if sharpest.attainable < level:
-            if not shape.straight:
-                return sharpest
-            logits = _balanced(self._taught(sharpest.probabilities), shares)
-        sharp, blurred = -SHARP, SHARP / 2  # log temperatures
-        for _ in range(STEPS):
-            middle = (sharp + blurred) / 2
-            above = self._overlapping(logits, shares, middle).attainable > level
-            sharp, blurred = (middle, blurred) if above else (sharp, middle)
-        return self._overlapping(logits, shares, sharp)
-
-    def _taught(self, probabilities: Doubles) -> Doubles:
-        """(M, C) logits of a linear student that is taught all of them: a discriminant, which no class can mask."""
-        counts = np.maximum(probabilities.sum(axis=0), 1e-9)
-        means = (probabilities.T @ self.centred) / counts[:, None]
-        shares = counts / counts.sum()
-        slope = np.linalg.solve(self.scatter - (means.T * shares) @ means + self.ridge, means.T)
-        return np.asarray(self.centred @ slope - 0.5 * (means.T * slope).sum(axis=0) + np.log(shares))
-
-    def _overlapping(self, logits: Doubles, shares: Doubles, log_temperature: float) -> Task:
-        scaled = logits / np.exp(log_temperature)
-        probabilities = softmax(scaled)
-        for _ in range(BALANCING):
-            scaled = scaled + np.log(shares / np.maximum(probabilities.mean(axis=0), 1e-12))
-            probabilities = softmax(scaled)
-        chosen = self._taught(probabilities).argmax(axis=1)
-        right = np.take_along_axis(probabilities, chosen[:, None], axis=1)
-        return Task(probabilities=probabilities, attainable=float(right.mean()))
-
-
-def _balanced(logits: Doubles, shares: Doubles) -> Doubles:
-    """The same logits in units of their deviation, shifted until the classes have their shares."""
-    scaled = logits / max(float(logits.std()), np.finfo(float).tiny)
-    for _ in range(BALANCED):
-        found = softmax(scaled / SHARPLY).mean(axis=0)
-        scaled = scaled + SHARPLY * np.log(shares / np.maximum(found, 1e-4))
-    return scaled

@@ -59,8 +59,18 @@ def _student(distiller: PrivateDistiller) -> str:
         return f"{taught}, taught the decoded labels{why}"
     source = "the decoder's labels" if learnt.penalty is None else "the decoder's labels and the released counts"
     if isinstance(distiller.student_, TableStudent):
-        return f"{'linear with a small network' if distiller.student_.network else 'linear'}, from {source}"
+        return f"{_parts(distiller.student_)}, from {source}"
     return f"{taught}, taught what a linear student read off {source}"
+
+
+def _parts(student: TableStudent) -> str:
+    """What such a student is made of; regions count where it does not trust itself alone within them."""
+    parts = ["linear"]
+    if student.network is not None:
+        parts.append("a small network")
+    if any(one.weight > 0 for one in student.regions):
+        parts.append("the class shares of each query's region")
+    return " with ".join([parts[0], " and ".join(parts[1:])]) if parts[1:] else parts[0]
 
 
 def _printed(part: Any) -> str:

@@ -24,9 +24,9 @@ from recordwise.labels import ABSTAIN
 from recordwise.pipeline import Round
 from recordwise.privacy.guarantee import Trust, exact, rounded_down, rounded_up
 from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.ledger.statement import head_as_text, ledger_as_dict
 from recordwise.report.form import check_form
 from recordwise.report.gallery import Gallery, gallery_of
-from recordwise.report.ledger import head_as_text, ledger_as_dict
 from recordwise.report.scores import as_text as scores_as_text
 from recordwise.report.scores import scores_of
 from recordwise.report.settled import SCOPES, scope_of, settled

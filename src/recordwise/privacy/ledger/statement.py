@@ -7,7 +7,7 @@ from typing import Any
 
 from recordwise.privacy.chain import Head
 from recordwise.privacy.guarantee import exact, rounded_down, rounded_up
-from recordwise.privacy.ledger import Ledger
+from recordwise.privacy.ledger.ledger import Ledger
 
 
 def ledger_as_dict(ledger: Ledger, budget: str | None = None) -> dict[str, Any]:

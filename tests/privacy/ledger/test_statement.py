@@ -8,7 +8,7 @@ from pathlib import Path
 from recordwise.privacy.events import Pure
 from recordwise.privacy.guarantee import Guarantee, Trust
 from recordwise.privacy.ledger import Ledger
-from recordwise.report.ledger import ledger_as_text
+from recordwise.privacy.ledger.statement import ledger_as_text
 
 
 def test_a_budget_says_what_it_allows_and_a_release_what_it_asked_for(tmp_path: Path) -> None:

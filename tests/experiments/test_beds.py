@@ -1,4 +1,4 @@
-"""What the teaching experiment measures with."""
+"""What experiments with students measure with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from experiments.beds import bed_of
 from experiments.budgets import RESULTS
 from experiments.scores import calibration_error, calibration_floor
-from experiments.teaching import bed_of
 
 
 def test_calibration_error_is_the_mean_gap_between_confidence_and_being_right() -> None:

@@ -1,0 +1,215 @@
+"""How many queries to ask: numbers of them are tried by simulation, as long as more of them pay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from recordwise.data.samples import Samples
+from recordwise.errors import InvalidInput, whole
+from recordwise.hashing import fingerprint
+from recordwise.planner.outlook import Outlook, look
+from recordwise.planner.predicting import Prediction, predict, visible
+from recordwise.progress import Progress, part, step
+from recordwise.protocols.terms import Terms
+from recordwise.votes import Ballot
+
+FACTORS = (1, 2, 4, 10, 20, 50)  # queries per class to begin with; then twice as many, as long as it pays
+SMALLEST = 2  # pool samples that a query should own on average, at least
+HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
+WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
+LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
+GAIN = 0.005  # by which more queries must be better, to go on; and about as good as the best is whatever is so near
+BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
+MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
+NEARBY = 0.5  # how far, in logs of sizes, what was found at one of them says something about another
+SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
+LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
+
+_RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
+
+
+def search(
+    outlook: Outlook,
+    terms: Terms,
+    *,
+    num_queries: Sequence[int] | None = None,
+    votes_per_record: int = 1,
+    places: Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> Tried:
+    """Numbers of queries from few to many, as long as more of them pay; then some between the best and its neighbours.
+
+    Args:
+      num_queries: Those to try; None finds them.
+      places: Of the tasks in which each is tried.
+    """
+    sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
+    tried = Tried(outlook, terms, {"votes_per_record": votes_per_record, "places": places})
+    pieces = len(sizes) + (BETWEEN if num_queries is None else 0)
+    with step(progress, "plan: numbers of queries"):
+        for number, size in enumerate(sizes):
+            try:
+                with part(number, number + 1, pieces):
+                    tried.add(size)
+            except InvalidInput:  # a pool of copies: it has fewer different samples than queries
+                if num_queries is not None or not tried.found:
+                    raise
+                break
+            if num_queries is None and _past_the_best(tried.standing):
+                break
+        spent = 0
+        for number in range(len(sizes), pieces):
+            if (middle := tried.between()) is None or (spent := spent + middle) > MOST_BETWEEN:
+                break
+            with part(number, number + 1, pieces):
+                tried.add(middle)
+    return tried
+
+
+class Tried:
+    """Numbers of queries that were tried, in order, and where each stands.
+
+    More queries are simulated on more samples, from which any student learns more. So where two sizes need different
+    numbers of them, both are tried on the larger one. (What was simulated once is known.)
+
+    Attributes:
+      found: A prediction for each size.
+      standing: The student's accuracy at the first size that was tried, and for each further one what it adds to the
+        nearest one on equally many samples.
+    """
+
+    def __init__(self, outlook: Outlook, terms: Terms, how: dict[str, Any]) -> None:
+        self.outlook, self.terms, self.how = outlook, terms, how
+        self.found: list[Prediction] = []
+        self.standing: list[float] = []
+
+    def add(self, size: int) -> None:
+        """Try one more."""
+        one = predict(self.outlook, self.terms, num_queries=size, **self.how)
+        stands = one.student_accuracy.mean
+        if self.found:
+            near = min(range(len(self.found)), key=lambda at: abs(np.log(self.found[at].num_queries / size)))
+            both = size, self.found[near].num_queries
+            here, there = (
+                predict(self.outlook, self.terms, num_queries=n, room_for=max(both), **self.how) for n in both
+            )
+            stands = self.standing[near] + here.student_accuracy.mean - there.student_accuracy.mean
+        place = sum(other.num_queries <= size for other in self.found)
+        self.found.insert(place, one)
+        self.standing.insert(place, stands)
+
+    @property
+    def best(self) -> int:
+        """The place of the best size: of those that are about as good, the largest; what stands nearby counts, too.
+
+        A few simulated runs are noisy, and the truth changes slowly with the number of queries. It is finer than what
+        labelled samples show of it, never coarser, and more queries can follow it.
+        """
+        where, stands = np.log([one.num_queries for one in self.found]), np.array(self.standing)
+        if len(where) == 1:
+            return 0
+        beyond = 2 * where[0] - where[1], 2 * where[-1] - where[-2]  # at either end the curve is taken to go on level
+        around = np.concatenate([beyond[:1], where, beyond[1:]])
+        values = np.concatenate([stands[:1], stands, stands[-1:]])
+        weight = np.exp(-0.5 * ((where[:, None] - around) / NEARBY) ** 2)
+        smooth = weight @ values / weight.sum(axis=1)
+        return int(np.flatnonzero(smooth >= smooth.max() - GAIN)[-1])
+
+    def between(self) -> int | None:
+        """The size in the middle of the wider gap beside the best; None where both are narrow."""
+        sizes, best = [one.num_queries for one in self.found], self.best
+        gaps = [(after / before, before, after) for before, after in pairwise(sizes[max(0, best - 1) : best + 2])]
+        if not gaps or max(gaps)[0] < NARROW:
+            return None
+        _, before, after = max(gaps)
+        middle = round(math.sqrt(before * after))
+        return middle if before < middle < after else None
+
+
+def recommend_queries(
+    terms: Terms,
+    pool: Samples,
+    *,
+    num_records: int,
+    num_classes: int,
+    votes_per_record: int = 1,
+    progress: Progress | None = None,
+    **setup: Any,
+) -> int:
+    """How many queries to ask when nobody says.
+
+    Args:
+      pool: Public, as the schema reads it.
+      num_records: How many records will vote, or a public guess.
+      setup: What else `look` takes.
+    """
+    if terms.one_query_per_class:
+        return num_classes
+    whole(votes_per_record=votes_per_record)
+    if num_classes < 2 or len(pool) <= num_classes:
+        return min(num_classes, len(pool))
+    key = (terms, num_records, num_classes, votes_per_record, fingerprint({"pool": pool, **setup}))
+    if key not in _RECOMMENDED:
+        outlook = look(pool, num_records=num_records, num_classes=num_classes, **setup)
+        _RECOMMENDED[key] = quickly_found(outlook, terms, votes_per_record=votes_per_record, progress=progress)
+    return _RECOMMENDED[key]
+
+
+def quickly_found(
+    outlook: Outlook, terms: Terms, *, votes_per_record: int = 1, progress: Progress | None = None
+) -> int:
+    """The best number of queries, where no prediction is wanted.
+
+    Where noise is low, numbers of queries are compared in two of the tasks: their order is clear there.
+    """
+    typical = max(votes_per_record, min(10 * outlook.known.num_classes, outlook.num_samples))
+    places = SEARCHED if _visible(typical, outlook, terms, votes_per_record) > LOW else None
+    tried = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
+    return tried.found[tried.best].num_queries
+
+
+def _candidates(outlook: Outlook, terms: Terms, votes: int) -> list[int]:
+    """From one query per class upwards, as long as queries own some samples and get votes that noise leaves visible."""
+    classes = outlook.known.num_classes
+    if terms.one_query_per_class or outlook.num_samples <= classes:
+        return [min(classes, outlook.num_samples)]
+    found: list[int] = []
+    for size in _growing(classes):
+        small = size > max(classes, min(outlook.num_samples // SMALLEST, outlook.num_records * votes))
+        if found and (small or _visible(size, outlook, terms, votes) < HOPELESS):
+            return found
+        if size >= votes:
+            found.append(size)
+    raise AssertionError("sizes grow without end")
+
+
+def _growing(classes: int) -> Iterator[int]:
+    yield from (classes * factor for factor in FACTORS)
+    size = classes * FACTORS[-1]
+    while True:
+        size *= 2
+        yield size
+
+
+def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
+    """`visible`, for so many queries."""
+    ballot = Ballot(
+        num_queries=size,
+        num_classes=outlook.known.num_classes,
+        votes_per_record=votes,
+        labels_per_record=outlook.labels_per_record,
+    )
+    return visible(terms.protocols(ballot, outlook.num_records)[0], outlook.num_records)
+
+
+def _past_the_best(right: Sequence[float]) -> bool:
+    """Whether the last sizes were clearly worse, no better for long, or hardly better than the one before them."""
+    last, before = max(right[-PATIENCE:]), right[:-PATIENCE]
+    worse = len(before) > 0 and last < max(right) - WORSE
+    hardly = len(right) > LEAST_TRIED and last < before[-1] + GAIN
+    return worse or hardly or right.index(max(right)) < len(before) - 1
