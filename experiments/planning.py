@@ -20,8 +20,9 @@ the others: below, their runs differ so much that no sweep of this length would 
 there nothing is known of the task, and "auto" guesses.
 
 What was chosen with these measurements in sight: the shapes of tasks (classes that are several clumps each were added
-for letters), the third way in which labelled samples are compared, and the width of intervals. No number of the planner
-is fitted to them otherwise.
+for letters), the third way in which labelled samples are compared, that of numbers of queries about as good the largest
+is taken (for phoneme and README's example), and the width of intervals. No number of the planner is fitted to them
+otherwise.
 """
 
 from __future__ import annotations

@@ -222,6 +222,22 @@ def test_a_run_begun_before_a_setting_existed_goes_on_as_it_was(digits: dict[str
         fit(distiller(**settings, queries={"focus": 0.0}), digits)
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_run_goes_on_with_the_number_of_queries_that_was_recommended_when_it_began(
+    digits: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    Ledger.open(tmp_path / "ledger.sqlite").open_budget("digits", epsilon=4)
+    settings: dict[str, Any] = {"num_queries": "auto", "rounds": rounds, **QUICK}
+    settings["account"] = paid_by(tmp_path, run_dir=tmp_path / "run")
+    fitted = []
+    for recommended in (20, 30):  # by another version, or another machine
+        monkeypatch.setattr("recordwise.run_settings.recommend_queries", lambda *_, s=recommended, **__: s)
+        fitted.append(fit(distiller(**settings), digits))
+    first, again = ([pack(one.release) for one in model.rounds_] for model in fitted)
+    assert first == again and len(first) == rounds and len(fitted[1].rounds_[0].queries) == 20
+    assert Ledger.open(tmp_path / "ledger.sqlite").spent("digits") == 4
+
+
 def test_a_fitted_distiller_survives_pickling_and_holds_no_votes(digits: dict[str, np.ndarray]) -> None:
     fitted = fit(distiller(), digits)
     content = pickle.dumps(fitted.published())

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from recordwise import stored
 from recordwise.durable import LEFTOVER, make_folder, sweep, sync_folder, write_once, write_whole
-from recordwise.errors import ChangedInput, InvalidInput, MissingExtra, shown
+from recordwise.errors import ChangedInput, InvalidInput, MissingExtra, RecordwiseError, shown
 from recordwise.formats import content_of, json_file, json_from
 from recordwise.hashing import digest_of, fingerprint
 from recordwise.locks import LOCK, hold
@@ -213,6 +213,16 @@ def begun_with(folder: Path) -> int | str | None:
     except (InvalidInput, OSError, LookupError, TypeError):
         return None  # whoever opens the folder will say what is wrong with it
     return found if isinstance(found, int | str) else None
+
+
+def first_asked(folder: Path) -> Any:
+    """The queries that a run in this folder has released something about first; None where there are none to read."""
+    if begun_with(folder) is None:
+        return None
+    try:
+        return stored.from_bytes(_content(folder / "queries-1"), foreign=True)
+    except RecordwiseError:
+        return None  # whoever opens the folder will say what is wrong with it
 
 
 def _not_ours(folder: Path, known: tuple[str, ...]) -> list[str]:

@@ -35,8 +35,7 @@ from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, part, step
 from recordwise.protocols.protocol import Protocol
 from recordwise.protocols.release import Release
-from recordwise.queries import Queries, QuerySettings, UncertainQueries, first_queries
-from recordwise.queries.clusters import FOCUS
+from recordwise.queries import Queries, UncertainQueries, first_queries, focus_of
 from recordwise.records import COPIES_VOTE, Records, cast, tell_holder
 from recordwise.students import (
     Asked,
@@ -178,7 +177,7 @@ def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], d
             seed=design.seed,
         )
     first = rounds[0].queries
-    focus = design.queries.focus if isinstance(design.queries, QuerySettings) else FOCUS
+    focus = focus_of(design.queries)
     unsure = np.full((len(pool), ballot.num_classes), 1 / ballot.num_classes)
     if focus > 0:
         with part(0.0, 0.7):

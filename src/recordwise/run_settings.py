@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recordwise.account import Account, OpenAccount
-from recordwise.checkpoint import Checkpoint, NoFolder, begun_with
+from recordwise.checkpoint import Checkpoint, NoFolder, begun_with, first_asked
 from recordwise.data import Samples, Schema, taken
 from recordwise.data.declared import as_categories
 from recordwise.design import Design
@@ -289,6 +289,9 @@ class RunSettings:
             raise InvalidInput(
                 "num_queries='auto' needs records.expected under add-remove, where the number of records is private"
             )
+        # Once something was released the number is settled: another machine or version might recommend another.
+        if self.account.run_dir is not None and isinstance(asked := first_asked(Path(self.account.run_dir)), Queries):
+            return len(asked)
         return recommend_queries(
             self.terms,
             pool,

@@ -15,8 +15,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from experiments import held
 from recordwise import pipeline
 from recordwise.data import Rule
+from recordwise.encoders.sharpened import Sharpened
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
+from recordwise.queries import KMeansQueries
 from recordwise.students.counts import Asked, tables_of
 from recordwise.students.held_network import HeldToCounts
 from recordwise.vision.augment import Augment
@@ -28,6 +30,7 @@ from recordwise.votes import Ballot, Votes
 
 ASKED = Setting(s=20, epsilon=1.0)
 ONE = held.Run(setting=ASKED, epochs=4, seed=1)
+SHARP = replace(ONE, sharpened=True)
 PLAN = held.Schedule(
     runs=(ONE, replace(ONE, seed=2, taught=True), replace(ONE, seed=3, self_labelled=True)),
     imitate=Imitate(epochs=1, batch=32, view=Augment()),
@@ -98,7 +101,14 @@ def test_what_counts_without_noise_bring_stands_beside_what_those_with_noise_do(
     without_network = {f"first {exact.setting.name}": 0.5}
     assert held.twins_of(tmp_path, plan, np.arange(20) % 10) == without_network
     (tmp_path / f"{exact.name}.json").write_text('{"test": 0.75}')
-    assert held.twins_of(tmp_path, plan, np.arange(20) % 10) == without_network | {exact.setting.name: 0.75}
+    found = held.twins_of(tmp_path, plan, np.arange(20) % 10)
+    assert found == without_network | {exact.setting.name: 0.75}
+    facts = {"first": 0.4, "epochs": 4, "versions": {}, "hardware": {}}
+    plain, sharp = (held._row(run, "cifar10", "a network", facts, 0.5, found) for run in (ONE, SHARP))
+    assert (plain["exact_counts_accuracy"], plain["way"]) == (0.75, "together")
+    assert (sharp["exact_counts_accuracy"], sharp["way"]) == (None, "sharpened")  # asked in other vectors
+    (tmp_path / f"{SHARP.exact.name}.json").write_text('{"test": 0.5}')
+    assert held.twins_of(tmp_path, replace(PLAN, runs=(SHARP.exact,)), np.arange(20)) == {SHARP.exact.asked: 0.5}
 
 
 def test_errors_that_a_network_kept_are_told_from_those_it_made():
@@ -137,8 +147,13 @@ def test_each_encoder_has_a_release_of_its_own(tmp_path: Path):
         return Features(source=source, seed=seed, vectors=vectors, clusters={}, labels=labels)
 
     runs = tuple(held.Run(setting=ASKED, epochs=1, features=seed) for seed in ("11", "12"))
-    held.release(read, held.Schedule(runs=runs, corrected=True), tmp_path)
-    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(run.release for run in runs)
+    sharp = replace(runs[0], sharpened=True)
+    held.release(read, held.Schedule(runs=(*runs, sharp), corrected=True), tmp_path)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(run.release for run in (*runs, sharp))
+    owners = [np.load(tmp_path / f"{run.release}.npz")["owner"] for run in (runs[0], sharp)]
+    asked = KMeansQueries(num_queries=20, seed=11).ask(Sharpened().fit(vectors["public"]).transform(vectors["public"]))
+    assert np.array_equal(owners[1], asked.owner)
+    assert not np.array_equal(*owners)
     with np.load(tmp_path / f"{runs[0].release}.npz") as file:
         assert (file["first"].argmax(1) == labels["public"]).mean() > 0.9
         assert (file["linear"].argmax(1) == labels["test"]).mean() > 0.9

@@ -140,6 +140,49 @@ def test_a_linear_student_stands_for_those_that_take_longer(asked: Any, taught: 
     assert view.student.model == taught and view.left_out == words
 
 
+def test_of_many_labelled_samples_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every two are compared: a pool of which every class is known would take hours, and all memory."""
+    world = WORLDS["easy"]
+    monkeypatch.setattr("recordwise.planner.outlook.MOST_LABELLED", 60)
+    monkeypatch.setattr("recordwise.planner.outlook.plausible", lambda *_: [])
+    few, many, again = (outlook(world, labelled=count).known.seen for count in (60, 300, 300))
+    assert few is not None and many is not None and again is not None
+    assert (few.labels == world.pool_labels[:60]).all() and len(many.labels) == 60
+    assert (many.vectors == again.vectors).all() and (many.labels == again.labels).all()
+    pool = outlook(world).placed(world.pool)
+    places = [int(np.flatnonzero((pool == one).all(axis=1))[0]) for one in many.placed]
+    assert max(places) > 60 and (world.pool_labels[places] == many.labels).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("labels", [None, [0, 1] + 38 * [-1]])
+def test_a_pool_of_one_sample_again_and_again_is_refused_in_a_line(labels: Any) -> None:
+    view = look(np.ones((40, 3)), encoder="scaler", num_classes=2, num_records=500, labels=labels)
+    with pytest.raises(InvalidInput, match="1 different samples, got 2"):
+        plan(view, terms("1"))
+
+
+def test_balanced_queries_get_even_votes_whatever_was_planned_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, votes = [], []
+    expected = simulate._expected
+
+    def seen(*given: Any) -> Any:
+        cells = expected(*given)
+        votes.append(cells.sum(axis=1))
+        return cells
+
+    monkeypatch.setattr(simulate, "_expected", seen)
+    for balanced, earlier in ((True, ()), (True, (1,)), (False, ())):
+        monkeypatch.setattr(simulate, "_SIMULATED", {})
+        view = outlook(WORLDS["uneven"], queries={"balanced": balanced})
+        for k in (*earlier, 2):
+            found = predict(view, terms("1"), num_queries=12, votes_per_record=k, places=[0])
+        told.append(found)
+    assert told[0] == told[1]
+    even, *_, uneven = (one.std() / one.mean() for one in votes)
+    assert even < uneven / 2
+
+
 @pytest.mark.parametrize(
     ("classes", "sizes", "rounds", "said"),
     [(3, [6, 49], 1, ""), (3, [6, 50], 1, "50"), (3, [25], 2, "50"), (8, [79], 1, ""), (8, [80], 1, "80")],
@@ -151,6 +194,14 @@ def test_a_network_is_said_to_be_left_out_where_one_may_join(
     view = outlook(WORLDS["easy"], num_classes=classes)
     found = plan(view, terms("1", rounds=rounds), num_queries=sizes, compare=False)
     assert found.left_out == (said and NO_NETWORK.format(said)) and ("network" in found.as_text()) == bool(said)
+
+
+def test_two_partitions_that_a_network_may_join_are_said_to_leave_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    for size, said in ((24, ""), (25, NO_NETWORK.format(50))):
+        found = plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[size], votes_per_record=[1])
+        assert found.recommended.partitions == 1 and found.considered[-1].partitions == 2
+        assert found.left_out == said
 
 
 @pytest.mark.parametrize("peak", [13, 27, 70, 130])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,8 +132,8 @@ def test_what_is_held_out_is_hidden_from_rates_decoder_and_fit() -> None:
     )
     assert (before.rates == after.rates).all() and (before.prior == after.prior).all()
     assert (before.counted == seen).all()
-    for fit in (lambda table: discriminant(WORLD.pool, [table]), lambda table: regression(WORLD.pool, [table], 0.5)):
-        assert (fit(before) == fit(after)).all()
+    for fit in (discriminant, labelled, partial(regression, penalty=0.5)):
+        assert (fit(WORLD.pool, [before]) == fit(WORLD.pool, [after])).all()
 
 
 def test_noise_too_loud_for_the_table_leaves_the_decoders_labels() -> None:

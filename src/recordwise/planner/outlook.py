@@ -36,6 +36,7 @@ from recordwise.students.spec import COUNTS
 
 SAMPLES = 1_500  # of the pool that play it; twice, four times as many where queries are many
 PER_QUERY = 5  # samples at least, as far as the pool has so many
+MOST_LABELLED = 1_500  # samples whose class is looked at: every two are compared, again and again
 LOOKS = 4  # pieces of looking at a pool: fit the encoder, try it, encode some of the pool, encode labelled samples
 # Who stands in a plan for students that take longer, and what the plan says about it.
 AFFORDABLE: dict[str, Any] = {"name": COUNTS, "hidden": None, "teaches": None}
@@ -80,10 +81,12 @@ class Sight:
         return self.lens.pool(encode_public(self.encoder, samples, manner=self.manner))
 
     def seen(self, labels: ArrayLike | None, num_classes: int) -> Seen | None:
-        """The samples whose class is known."""
+        """The samples whose class is known, or some of them where they are many."""
         places = _labelled(labels, len(self.pool), num_classes)
         if not len(places):
             return None
+        if len(places) > MOST_LABELLED:
+            places = seeded(self.seed, "planner", "labelled").choice(places, MOST_LABELLED, replace=False)
         with part(3, LOOKS, LOOKS):
             vectors = encode_public(self.encoder, rows(self.pool, places), manner=self.manner)
         return Seen(self.lens.pool(vectors), self.lens.student(vectors), np.asarray(labels)[places])

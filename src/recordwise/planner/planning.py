@@ -53,10 +53,10 @@ class BudgetPlan:
         """Predictions, beside what the outlook itself says.
 
         Args:
+          considered: The recommended one is among them.
           rounds: In which so many queries are asked each time.
         """
-        asked = [one.num_queries * rounds for one in considered]
-        most = max(*asked, recommended.num_queries * recommended.partitions)
+        most = max(one.num_queries * one.partitions * rounds for one in considered)
         return cls(
             recommended=recommended,
             considered=tuple(considered),

@@ -18,6 +18,7 @@ from recordwise.nearest.kmeans import kmeans
 from recordwise.randomness import seeded
 
 RIDGE = 0.1  # of the discriminant of few samples, in units of the pool's mean variance
+LEAST = 1e-9  # variance that is taken to be there: a pool may hold one sample many times
 SHARP, STEPS = 8.0, 10  # of the search for an overlap, in logs of a temperature
 BALANCED, SHARPLY, BALANCING = 15, 0.2, 3  # steps towards the class shares: first at one temperature, then at each
 CLUSTERS_PER_CLASS = 4  # in groups of neighbouring ones
@@ -91,7 +92,7 @@ def discriminant(view: Singles, vectors: Singles, labels: Ints, num_classes: int
     """(n, C) logits at some samples: Gaussian classes around the labelled samples, with the pool's own covariance."""
     centre = view.mean(axis=0, dtype=np.float64)
     scatter = np.cov(view.T.astype(np.float64)).reshape(view.shape[1], view.shape[1])
-    scatter += RIDGE * np.trace(scatter) / len(scatter) * np.eye(len(scatter))
+    scatter += max(RIDGE * np.trace(scatter) / len(scatter), LEAST) * np.eye(len(scatter))
     counts = np.bincount(labels, minlength=num_classes)
     means = np.zeros((num_classes, view.shape[1]))
     np.add.at(means, labels, vectors - centre)
@@ -157,14 +158,14 @@ class View:
         self.pool, self.student = pool, student
         self.centred = student - student.mean(axis=0, dtype=np.float64)
         self.scatter = self.centred.T @ self.centred / len(student)
-        spread = max(float(np.trace(self.scatter)) / len(self.scatter), 1e-9)  # a pool may hold one sample many times
+        spread = max(float(np.trace(self.scatter)) / len(self.scatter), LEAST)
         self.ridge = 1e-3 * spread * np.eye(len(self.scatter))
         near = min(NEIGHBOURS, len(pool))
         self.near = nearest_queries(pool, pool, near).astype(np.int64)
 
     def settled(self, logits: Doubles) -> Doubles:
         """Classes whose borders have moved to where the pool is thin: each sample follows its neighbours."""
-        probabilities = softmax(logits / max(float(logits.std()), np.finfo(float).tiny))
+        probabilities = softmax(logits / (float(logits.std()) or 1.0))
         shares = probabilities.mean(axis=0)
         for _ in range(SETTLING):
             balance = shares / np.maximum(probabilities.mean(axis=0), 1e-9)
@@ -221,7 +222,7 @@ class View:
 
 def _balanced(logits: Doubles, shares: Doubles) -> Doubles:
     """The same logits in units of their deviation, shifted until the classes have their shares."""
-    scaled = logits / max(float(logits.std()), np.finfo(float).tiny)
+    scaled = logits / (float(logits.std()) or 1.0)
     for _ in range(BALANCED):
         found = softmax(scaled / SHARPLY).mean(axis=0)
         scaled = scaled + SHARPLY * np.log(shares / np.maximum(found, 1e-4))

@@ -18,7 +18,7 @@ from recordwise.design import Design
 from recordwise.encoders.vectors import Scaler
 from recordwise.hashing import fingerprint
 from recordwise.labels import ABSTAIN, query_graph
-from recordwise.nearest import Metric, nearest_queries
+from recordwise.nearest import Metric
 from recordwise.nearest.poll import unit_rows
 from recordwise.pipeline import Round, ask, label, teach
 from recordwise.planner.shapes import Task
@@ -100,11 +100,11 @@ class Sketch:
     pool: Singles
     student_view: Singles
     pool_size: int
-    clusters: dict[int, tuple[Queries, NDArray[np.float64]]] = field(default_factory=dict)
+    clusters: dict[tuple[int, int], tuple[Queries, NDArray[np.float64]]] = field(default_factory=dict)
 
     def asked(self, design: Design) -> tuple[Queries, NDArray[np.float64]]:
-        """The first round's queries and their graph, found once for each number of them."""
-        size = design.ballot.num_queries
+        """The first round's queries and their graph, found once for each number of them and of votes."""
+        size = design.ballot.num_queries, design.ballot.votes_per_record  # prices of balanced ones depend on both
         if size not in self.clusters:
             queries = ask(self.pool, self.student_view, [], design)
             self.clusters[size] = queries, query_graph(self.pool, queries.vectors, metric=queries.metric)
@@ -173,7 +173,7 @@ def _expected(
     differs from another.
     """
     votes = protocol.ballot.votes_per_record
-    picks = queries.owner[:, None] if votes == 1 else nearest_queries(sketch.pool, queries.vectors, votes)
+    picks = queries.owner[:, None] if votes == 1 else queries.nearest(sketch.pool, votes)
     mass = rng.gamma(max(1.0, sketch.pool_size / len(sketch.pool)), size=len(sketch.pool))
     mass *= num_records / mass.sum()
     cells = np.zeros((protocol.ballot.num_queries, protocol.ballot.num_classes))

@@ -3,7 +3,7 @@
 from recordwise.nearest.kmeans import kmeans
 from recordwise.queries.clusters import KMeansQueries, UncertainQueries, Uncertainty
 from recordwise.queries.queries import Queries
-from recordwise.queries.spec import QuerySettings, first_queries, queries_from
+from recordwise.queries.spec import QuerySettings, first_queries, focus_of, queries_from
 
 __all__ = [
     "KMeansQueries",
@@ -12,6 +12,7 @@ __all__ = [
     "UncertainQueries",
     "Uncertainty",
     "first_queries",
+    "focus_of",
     "kmeans",
     "queries_from",
 ]

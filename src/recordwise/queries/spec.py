@@ -91,6 +91,11 @@ def queries_from(spec: Any) -> Any:
     )
 
 
+def focus_of(spec: Any) -> float:
+    """How far later rounds ask where the student is unsure, as `QuerySettings` says; others leave it to us."""
+    return spec.focus if isinstance(spec, QuerySettings) else FOCUS
+
+
 def first_queries(
     spec: Any, pool: NDArray[np.float32], *, num_queries: int, votes_per_record: int, seed: int
 ) -> Queries:

@@ -39,7 +39,7 @@ class Choice:
     Attributes:
       weights: Of the discriminant, of the regression on labels and, if chosen, of the one that explains the table.
       bias: (C,) added to their logits.
-      penalty: Of the regression; None where the discriminant alone was chosen.
+      penalty: Of the regression that explains the table; None where it was left out.
       network_penalty: Of the network on top; None where there is none.
       network_share: What of the network's logits is added.
       strength: As `strength_of` finds it.
@@ -91,21 +91,21 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
     parts, penalty = decoded, None
     weights, bias, score = trial.judged(parts)
     with part(0.2 * linear, linear):
-        tried = [(strength, logits, trial.judged([*decoded, logits])) for strength, logits in _regressions(trial)]
-    strength, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
+        tried = [(weight, logits, trial.judged([*decoded, logits])) for weight, logits in _regressions(trial)]
+    weight, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
     if _clearly(blended[2] - score, CLEARLY):
-        penalty, parts, (weights, bias, score) = strength, [*decoded, logits], blended
+        penalty, parts, (weights, bias, score) = weight, [*decoded, logits], blended
     network_penalty, share = None, 1.0
     base = trial.mixed(parts, weights, bias)
     answers = trial.answers(base)
     if hidden is not None:
         with part(linear, 1.0):
-            for number, strength in enumerate(NETWORK_PENALTIES):
+            for number, weight in enumerate(NETWORK_PENALTIES):
                 with part(number, number + 1, len(NETWORK_PENALTIES)):
-                    some, joined = _with_network(trial, base, hidden, strength, rng)
+                    some, joined = _with_network(trial, base, hidden, weight, rng)
                 found = trial.scored(joined)
                 if _clearly(found - score, NETWORK_CLEARLY):
-                    network_penalty, share, answers, score = strength, some, joined, found
+                    network_penalty, share, answers, score = weight, some, joined, found
     common = np.concatenate([_common(table) for table in trial.judges])
     return Choice(
         weights=weights,
@@ -131,9 +131,9 @@ def slope_within(material: Material, choice: Choice, mates: Sequence[Ints], *, r
         parts.append([logits_of(trial.vectors, one) for one in fits])
     logits = trial.mixed(parts, choice.weights, choice.bias)
     if choice.network_penalty is not None and material.hidden is not None:
-        strength = choice.network_penalty
+        penalty = choice.network_penalty
         for fold, held in enumerate(trial.fitted):
-            net = network(trial.vectors, logits[fold], held, hidden=material.hidden, penalty=strength, rng=rng)
+            net = network(trial.vectors, logits[fold], held, hidden=material.hidden, penalty=penalty, rng=rng)
             logits[fold] = logits[fold] + choice.network_share * net.logits(trial.vectors)
     return believable(trial.shares(trial.answers(logits)), trial.judges, mates)
 
