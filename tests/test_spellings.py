@@ -23,7 +23,7 @@ from recordwise.errors import InvalidInput
 from recordwise.explorer.grid import Offer
 from recordwise.nearest.poll import Metric, Poll
 from recordwise.pipeline import Distilled
-from recordwise.planner.outlook import Outlook
+from recordwise.planner.outlook import Sight
 from recordwise.planner.simulate import Lens
 from recordwise.privacy.guarantee import Guarantee, Neighbours, Trust, Unit
 from recordwise.privacy.ledger import Budget
@@ -54,12 +54,6 @@ def policy(**choices: Any) -> Any:
     from recordwise.federation.policy import Policy
 
     return Policy(epsilon=Fraction(1), **choices)
-
-
-def outlook(**choices: Any) -> Any:
-    asked: dict[str, Any] = dict.fromkeys(("pool", "encoder", "lens", "known", "queries", "decoder", "student"))
-    numbers = {"num_records": 1, "num_samples": 1, "labels_per_record": 1, "seed": 0}
-    return Outlook(**asked, **numbers, wishes=(), left_out="", **choices)
 
 
 def published(**choices: Any) -> Any:
@@ -93,13 +87,13 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
     "Policy": policy,
     "Poll": lambda **choices: Poll(queries=POINTS, prices=np.zeros(2), votes_per_record=1, limit=1.0, **choices),
     "Lens": lambda **choices: Lens(**dict.fromkeys(("clustered", "scaler", "taught")), **choices),  # type: ignore[arg-type]
-    "Outlook": outlook,
     "Price": lambda **choices: Price(releases=1, epsilon=Fraction(1), delta=Fraction(0), free=False, **choices),
     "Published": published,
     "QuerySettings": QuerySettings,
     "TrustSettings": TrustSettings,
     "Queries": lambda **choices: Queries(vectors=POINTS, owner=np.arange(2), **choices),
     "ReplayResult": lambda **choices: ReplayResult(changes=(), protocols=(), **choices),
+    "Sight": lambda **choices: Sight(**dict.fromkeys(("pool", "encoder", "lens")), seed=0, **choices),  # type: ignore[arg-type]
     "ShuffleMulti": lambda **choices: ShuffleMulti(
         ballot=BALLOT, epsilon=Fraction(1), delta=Fraction(1, 100), senders=9, **choices
     ),
