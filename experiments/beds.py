@@ -6,9 +6,9 @@ because they coincide with a pool row, more of them where the common class lies 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from recordwise.randomness import seeded
 FEATURES = Path(__file__).parent / "features"
 IMAGES = ("cifar10", "svhn", "mnist")
 PARTS = ("public", "private", "test")
-NOBODY_ABSTAINS = np.zeros(0, dtype=np.int64)
+NOBODY = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,23 +48,25 @@ def bed_of(data: str) -> Bed:
     if data in IMAGES:
         features = read_features(Source(data=data, way="together", rule=Rule.CLEAN), ALL, FEATURES)
         vectors, labels = ([parts[part] for part in PARTS] for parts in (features.vectors, features.labels))
-        return _bed(vectors, labels, "self-supervised on the pool")
+        return bed_from(vectors, labels, "self-supervised on the pool")
     if data == "adult":
         parts = parts_of(load("adult"), Rule.CLEAN)
         encoder = encoder_from("table", parts.public.samples, seed=0).fit(parts.public.samples)
         three = (parts.public, parts.private, parts.test)
-        return _bed([encode(encoder, part.samples) for part in three], [part.labels for part in three], "table")
+        return bed_from([encode(encoder, part.samples) for part in three], [part.labels for part in three], "table")
     if data == "digits":
         images, classes = load_digits(return_X_y=True)
         order = seeded(0, "digits").permutation(len(images))
         cuts = [order[:600], order[600:1300], order[1300:]]
-        return _bed([images[cut] / 16 for cut in cuts], [classes[cut] for cut in cuts], "pixels")
+        return bed_from([images[cut] / 16 for cut in cuts], [classes[cut] for cut in cuts], "pixels")
     return _abstaining_bed()
 
 
-def _bed(vectors: list[Any], labels: list[Any], encoder: str, abstaining: Ints = NOBODY_ABSTAINS) -> Bed:
+def bed_from(vectors: Sequence[Floats], labels: Sequence[Ints], encoder: str, abstaining: Ints = NOBODY) -> Bed:
+    """From the parts in order: pool, records, test."""
+    pool, records, test = (np.asarray(part, dtype=np.float32) for part in vectors)
     return Bed(
-        pool=vectors[0].astype(np.float32), records=vectors[1].astype(np.float32), test=vectors[2].astype(np.float32),
+        pool=pool, records=records, test=test,
         pool_labels=labels[0], record_labels=labels[1], test_labels=labels[2],
         abstaining=abstaining, encoder=encoder,
     )  # fmt: skip
@@ -84,4 +86,4 @@ def _abstaining_bed() -> Bed:
     dense = np.array([row.tobytes() in known for row in vectors[1]])
     some = dense & (rng.random(len(dense)) < 0.23 / dense.mean())
     jitter = [x + rng.normal(size=x.shape) * 0.1 for x in vectors]
-    return _bed(jitter, labels, "none", np.flatnonzero(some))
+    return bed_from(jitter, labels, "none", np.flatnonzero(some))

@@ -42,9 +42,9 @@ from benchmarks.provenance import hardware, versions
 from sklearn.datasets import load_digits
 
 from experiments import clinc150, unseen
-from experiments.beds import Bed, bed_of
+from experiments.beds import Bed, bed_from, bed_of
 from recordwise import PrivateDistiller, pipeline
-from recordwise.arrays import Doubles, Floats, Ints
+from recordwise.arrays import Doubles, Ints
 from recordwise.labels import query_graph
 from recordwise.planner import Outlook, look, predict
 from recordwise.planner.planning import in_two
@@ -61,7 +61,6 @@ RESULTS = Path(__file__).parent / "results" / "planning.json"
 LABELLED, PER_CLASS = 200, 10
 PLANS = 2  # for each setting, from other labelled samples
 RUNS, MORE_RUNS = 3, {"digits": 5, "segment": 5, "phoneme": 4, "abalone": 4, "winequality": 4}
-NOBODY_ABSTAINS = np.zeros(0, dtype=np.int64)
 Sizes = dict[float, tuple[int, ...]]  # numbers of queries, by epsilon
 IMAGES: Sizes = {0.01: (40, 100), 0.5: (100, 300)}
 TWO_CLASSES: Sizes = {0.1: (8, 20, 50, 100), 1.0: (20, 50, 100, 250)}
@@ -87,25 +86,16 @@ def bed(data: str, folder: Path | None, draw: int = 0) -> Bed:
         return _letters(draw)
     if data == "clinc150":
         vectors, labels = clinc150.read()
-        return _bed([vectors[part] for part in PARTS], [labels[part] for part in PARTS], "text")
+        return bed_from([vectors[part] for part in PARTS], [labels[part] for part in PARTS], "text")
     if data not in unseen.DATA:
         return _split_anew(bed_of(data), draw) if data == "digits" else bed_of(data)
     if folder is None:
         raise SystemExit(f"{data} lies in a folder of files: python -m experiments.planning FOLDER")
     found = unseen.bed_of(data, folder)
-    return _split_anew(_bed(found.vectors, found.labels, found.encoder), draw)
+    return _split_anew(bed_from(found.vectors, found.labels, found.encoder), draw)
 
 
 PARTS = ("public", "private", "test")
-
-
-def _bed(vectors: Sequence[Floats], labels: Sequence[Ints], encoder: str) -> Bed:
-    pool, records, test = (np.asarray(part, dtype=np.float32) for part in vectors)
-    return Bed(
-        pool=pool, records=records, test=test,
-        pool_labels=labels[0], record_labels=labels[1], test_labels=labels[2],
-        abstaining=NOBODY_ABSTAINS, encoder=encoder,
-    )  # fmt: skip
 
 
 def _split_anew(some: Bed, draw: int) -> Bed:
@@ -114,7 +104,7 @@ def _split_anew(some: Bed, draw: int) -> Bed:
     labels = np.concatenate([some.pool_labels, some.record_labels, some.test_labels])
     order = np.arange(len(labels)) if draw == 0 else seeded(draw, "planning", "split").permutation(len(labels))
     parts = np.split(order, np.cumsum([len(some.pool), len(some.records)]))
-    return _bed([vectors[part] for part in parts], [labels[part] for part in parts], some.encoder)
+    return bed_from([vectors[part] for part in parts], [labels[part] for part in parts], some.encoder)
 
 
 def _letters(draw: int) -> Bed:
@@ -128,7 +118,7 @@ def _letters(draw: int) -> Bed:
         samples = centres[classes, rng.integers(3, size=size)] + 0.7 * rng.normal(size=(size, 16))
         vectors.append(samples.astype(np.float32))
         labels.append(classes.astype(np.int64))
-    return _bed(vectors, labels, "none")
+    return bed_from(vectors, labels, "none")
 
 
 def setup(some: Bed, labelling: int) -> dict[str, Any]:

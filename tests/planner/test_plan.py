@@ -149,7 +149,7 @@ def test_of_many_labelled_samples_some_are_looked_at(monkeypatch: pytest.MonkeyP
     assert few is not None and many is not None and again is not None
     assert (few.labels == world.pool_labels[:60]).all() and len(many.labels) == 60
     assert (many.vectors == again.vectors).all() and (many.labels == again.labels).all()
-    pool = outlook(world).placed(world.pool)
+    pool = outlook(world).sight.placed(world.pool)
     places = [int(np.flatnonzero((pool == one).all(axis=1))[0]) for one in many.placed]
     assert max(places) > 60 and (world.pool_labels[places] == many.labels).all()
 

@@ -50,7 +50,7 @@ def map_of(outlook: Outlook, schema: Schema, queries: Sequence[int], votes_per_r
     count = outlook.num_samples
     order = np.sort(seeded(outlook.seed, "explorer", "map").permutation(count)[:SAMPLES])
     some = rows(outlook.sight.pool, order)
-    vectors = outlook.placed(some)
+    vectors = outlook.sight.placed(some)
     owners = {str(size): _owners(outlook, vectors, size, votes_per_record) for size in queries}
     kind, samples = _shown(some, schema)
     return Map(

@@ -157,10 +157,6 @@ class Outlook:
         vectors = self._sketch(num_queries)[0].pool
         return self.queries.ask(vectors, num_queries=num_queries, votes_per_record=votes_per_record, seed=self.seed)
 
-    def placed(self, samples: Samples) -> NDArray[np.float32]:
-        """Samples of the pool as they are clustered, in few dimensions."""
-        return self.sight.placed(samples)
-
     def queries_with_one_sample(self, num_queries: int) -> int:
         """How many of so many clusters would hold a single pool sample."""
         vectors, _ = self.sight.some(self.num_samples)
