@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ def bed_of(data: str) -> Bed:
     return _abstaining_bed()
 
 
-def bed_from(vectors: Sequence[Floats], labels: Sequence[Ints], encoder: str, abstaining: Ints = NOBODY) -> Bed:
+def bed_from(vectors: Sequence[Any], labels: Sequence[Any], encoder: str, abstaining: Ints = NOBODY) -> Bed:
     """From the parts in order: pool, records, test."""
     pool, records, test = (np.asarray(part, dtype=np.float32) for part in vectors)
     return Bed(

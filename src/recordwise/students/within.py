@@ -7,8 +7,8 @@ much of the difference that the student predicts is real. That slope is taken to
 
 So a sample's probabilities are those of its query, plus that much of what the student makes of it (`Regions`): the mean
 over a query is what its counts lead to believe, and the spread about it is what neighbours bear out. What the counts
-lead to believe lies between the student's share and the released one: a student that held-out counts bear out but for
-noise is left little, one that they stray from is left more (`strength_of`).
+lead to believe lies between the student's share and the released one: near the student's where held-out counts stray
+from it by noise alone, nearer the released one where they stray further (`strength_of`).
 """
 
 from __future__ import annotations
