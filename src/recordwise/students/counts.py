@@ -40,7 +40,17 @@ from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import Choice, Material, choose, slope_within
-from recordwise.students.parts import Network, blend, discriminant, labelled, logits_of, network, regression
+from recordwise.students.parts import (
+    Network,
+    View,
+    blend,
+    common,
+    discriminant,
+    labelled,
+    logits_of,
+    network,
+    regression,
+)
 from recordwise.students.table import STRENGTH, CountTable, mean_over, tilted
 from recordwise.students.within import UNKNOWN, Regions, mates_of, regions_of, with_regions
 
@@ -231,24 +241,17 @@ def _enough(tables: Sequence[CountTable]) -> bool:
 def _linear(material: Material, choice: Choice | None) -> tuple[Doubles, Doubles]:
     """(dim + 1, C) coefficients of the parts together, and their weights."""
     vectors, tables = material.vectors, material.tables
-    parts = [discriminant(vectors, tables)]
-    weights, bias = np.ones(1), np.zeros(parts[0].shape[1])
-    if choice is not None:
+    base, parts = common(tables), [discriminant(vectors, tables)]
+    if choice is None:
+        weights, bias = blend([View(base=base, parts=[logits_of(vectors, parts[0])], tables=tables)])
+    else:
         weights, bias = choice.weights, choice.bias
         parts.append(labelled(vectors, tables))
-    if choice is not None and choice.penalty is not None:
-        parts.append(regression(vectors, tables, choice.penalty))
-    else:  # held-out rows say how much of either; one slope is then fitted to all rows: too little to overfit
-        weights = weights / min(1.0, weights.sum())
-        scale, bias = blend([logits_of(vectors, _sum(parts, weights))], tables)
-        weights = scale * weights
-    coefficients = _sum(parts, weights)
-    coefficients[-1] += bias
+        if choice.penalty is not None:
+            parts.append(regression(vectors, tables, choice.penalty))
+    coefficients = np.tensordot(weights, np.stack(parts), axes=1)
+    coefficients[-1] += bias + (1 - weights.sum()) * base
     return coefficients, weights
-
-
-def _sum(parts: Sequence[Doubles], weights: Doubles) -> Doubles:
-    return np.tensordot(weights, np.stack(parts), axes=1)
 
 
 def _network(material: Material, choice: Choice | None, base: Singles, rng: np.random.Generator) -> Network | None:
