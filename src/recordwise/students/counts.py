@@ -9,12 +9,13 @@ Three ingredients, all post-processing of the release:
   given the released cells, under the known law of their noise.
 - *What held-out rows say.* Queries are held out in folds; all are fitted without their cells. How strong the penalty
   is, how much of each goes into the student, and its temperature, are whatever predicts those cells best. The table
-  joins only where it predicts them clearly better.
+  joins only where it predicts them clearly better. Few rows say little: what they leave open is as usual.
 
-They make a sum of linear maps. A small network may be tried on top of it, and joins by a like rule. Counts do
-not say how well a student tells a query's samples apart, so it is believed there as far as it predicts how neighbouring
-queries differ (`within`), and a sample's probabilities lie around the class shares that are believed of its query. How
-far those follow the released ones, noise and all, is measured by how far held-out ones stray from the student's.
+They make a sum of linear maps, beyond the class shares of the whole release. A small network may be tried on top of it,
+and joins by a like rule. Counts do not say how well a student tells a query's samples apart, so it is believed there as
+far as it predicts how neighbouring queries differ (`within`), and a sample's probabilities lie around the class shares
+that are believed of its query. How far those follow the released ones, noise and all, is measured by how far held-out
+ones stray from the student's.
 """
 
 from __future__ import annotations
