@@ -213,12 +213,11 @@ def as_cells(write: Write, folder: Path) -> list[list[Any]]:
     return [row[::-1] for row in rows]
 
 
+@pytest.mark.usefixtures("one_task")  # a plan is the same for whatever file a pool came from
 @pytest.mark.parametrize("write", CLASSES)
 def test_from_a_users_files_to_predictions_in_six_commands(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if write is not csv_with_dates_and_ids:  # a plan is the same for whatever file a pool came from
-        request.getfixturevalue("one_task")
     monkeypatch.setattr("recordwise.encoders.spec.installed", lambda: None)  # whatever lies on this machine
     monkeypatch.chdir(tmp_path)
     ending, labels = write(tmp_path, 240)

@@ -53,8 +53,18 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("name", list(WORLDS))
-@pytest.mark.parametrize(("epsilon", "s"), [("0.05", 10), ("1", 30)])
+ASKED = {"loud": ("0.05", 10), "quiet": ("1", 30)}
+QUICKLY = {("easy", "loud"), ("overlapping", "quiet"), ("uneven", "loud")}  # every world, either noise
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "s"),
+    [
+        pytest.param(name, *asked, id=f"{name}-{noise}", marks=() if (name, noise) in QUICKLY else pytest.mark.slow)
+        for name in WORLDS
+        for noise, asked in ASKED.items()
+    ],
+)
 def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -> None:
     world = WORLDS[name]
     right = []
