@@ -143,7 +143,7 @@ def test_an_unknown_method_is_refused() -> None:
 # its twin, which claims the same with a twentieth of the noise or less, is.
 
 EPSILON, FAILURE = 1.0, 1e-9
-# Of each neighbour, for method and twin. Where a twin tells nearly every draw apart, 200 that count prove an epsilon near 2.
+# Of each neighbour. Where a twin tells nearly every draw apart, 200 draws that count prove an epsilon near 2.
 DRAWS = {"gnmax": 400, "knn": 400, "lnmax": 400, "objective-perturbation": 400}
 OTHERS_DRAWS = 1000
 

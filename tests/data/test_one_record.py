@@ -255,8 +255,8 @@ ENCODERS = {
     "folder": ["pca", "hog", "hog+pca"],
 }
 PAIRS = [(reader, encoder) for reader, encoders in ENCODERS.items() for encoder in encoders]
-# Every pair with one thread; with two, which on busy cores mostly wait for each other, every encoder once: threads share
-# out vectors, and a reader's work is done by then.
+# Every pair with one thread; with two, which on busy cores mostly wait for each other, every encoder once: threads
+# share out vectors, and a reader's work is done by then.
 WITH_TWO = list({encoder: (reader, encoder) for reader, encoder in reversed(PAIRS)}.values())
 THREADS = {1: "one thread", 2: "two threads"}
 
