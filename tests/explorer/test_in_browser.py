@@ -16,8 +16,6 @@ from browsers import launched
 from recordwise.explorer import Exploration, explore, render
 from recordwise.explorer.server import PageServer
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
-
 PATIENCE = 120_000  # milliseconds: a busy machine is not a failing test
 
 
