@@ -52,7 +52,8 @@ encoder = "scaler"
 
 def test_a_plan_knows_what_the_job_declares(folder: Path) -> None:
     declared = "[plan]\nclass_shares = [0.5, 0.3, 0.2]\nattainable = 0.9\n[records]\nexpected = 600"
-    made = plan_job(job(folder, more=declared), num_queries=[9], votes_per_record=[1])
+    quick = 'num_queries = 9\nstudent = "linear"'
+    made = plan_job(job(folder, method=quick, more=declared), num_queries=[9], votes_per_record=[1])
     for words in ("600 records", "60 labelled pool samples", "declared class shares", "90.0 % attainable"):
         assert words in made.basis
     assert made.commonest == 0.5 and made.attainable.mean == pytest.approx(0.9, abs=0.03)
