@@ -225,7 +225,7 @@ def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: 
     ("right", "best"),
     [
         ([0.860, 0.852, 0.844, 0.836, 0.828], 10),  # a straight line is seen as it is, to its very ends
-        ([0.70, 0.80, 0.86, 0.855, 0.855], 160),  # of those about as good the largest
+        ([0.80, 0.84, 0.86, 0.860, 0.858], 160),  # of those about as good the largest
         ([0.70, 0.80, 0.86, 0.86, 0.845], 80),  # and none beyond
         ([0.70, 0.80, 0.83, 0.88, 0.81], 80),
     ],

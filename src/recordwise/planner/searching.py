@@ -28,10 +28,9 @@ GAIN = 0.005  # by which more queries must be better, to go on
 AS_GOOD = 0.0075  # about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
-NEARBY = 0.5  # how far, in logs of sizes, what was found at one of them says something about another
-LEAST = 1e-9  # spread of such logs that is taken to be there: one size may be all that was tried
+NEARBY = 1.0  # how far, in logs of sizes, what was found at one of them says something about another
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
-LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
+LOW = 3.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 
 _RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
 
@@ -204,17 +203,17 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
 
 
 def _smooth(where: Doubles, stands: Doubles) -> Doubles:
-    """What a line through each place and those nearby says there.
+    """What the parabola says at each place that fits best nearby: near its top such a curve is one.
 
-    A mean of what is nearby would hold up what lies beyond the top of the curve, above all at its end.
+    A mean of what is nearby would lower the top and hold up what lies beyond it.
     """
-    apart = where - where[:, None]
-    weight = np.exp(-0.5 * (apart / NEARBY) ** 2)
-    weight /= weight.sum(axis=1, keepdims=True)
-    aside, mean = (weight * apart).sum(axis=1), weight @ stands
-    spread = (weight * apart**2).sum(axis=1) - aside**2
-    slope = ((weight * apart) @ stands - aside * mean) / np.maximum(spread, LEAST)
-    return np.asarray(mean - slope * aside)
+    found = []
+    for here in where:
+        apart = where - here
+        weight = np.exp(-0.25 * (apart / NEARBY) ** 2)  # its square counts
+        powers = np.vander(apart, 3, increasing=True)
+        found.append(np.linalg.lstsq(weight[:, None] * powers, weight * stands, rcond=None)[0][0])
+    return np.array(found)
 
 
 def _past_the_best(right: Sequence[float]) -> bool:
