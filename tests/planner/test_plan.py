@@ -231,6 +231,30 @@ def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: 
     assert sizes == sorted(set(sizes)) and len(set(tried)) <= len(_candidates(view, terms("10"), 1)) + BETWEEN
 
 
+@pytest.mark.parametrize(
+    ("right", "best"),
+    [
+        ([0.860, 0.852, 0.844, 0.836, 0.828], 10),  # a straight line is seen as it is, to its very ends
+        ([0.80, 0.84, 0.86, 0.860, 0.858], 160),  # of those about as good the largest
+        ([0.70, 0.80, 0.86, 0.86, 0.845], 80),  # and none beyond
+        ([0.70, 0.80, 0.83, 0.88, 0.81], 80),
+    ],
+)
+def test_what_lies_beyond_the_top_is_not_held_up_by_it(
+    monkeypatch: pytest.MonkeyPatch, right: list[float], best: int
+) -> None:
+    found = dict(zip((10, 20, 40, 80, 160), right, strict=True))
+
+    def outcomes(self: Outlook, protocols: Any, *_: Any, **__: Any) -> list[Outcome]:
+        here = found[protocols[0].ballot.num_queries]
+        return [Outcome(labels=here, student=here)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(10, 1.0, pool=1_000))
+    told = plan(view, terms("10"), num_queries=list(found), votes_per_record=(1,), compare=False)
+    assert told.recommended.num_queries == best
+
+
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     world, tried = WORLDS["easy"], []
     outcomes = Outlook.outcomes
