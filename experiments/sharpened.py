@@ -21,7 +21,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
 from benchmarks.provenance import hardware, versions
 
 from experiments import planning
