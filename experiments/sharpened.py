@@ -6,7 +6,7 @@
 Ways: *plain* vectors, those of budgets.py; *sharpened*; and *weighted*, sharpened with directions that count by how far
 clusters lie apart along them, and queries under the cosine metric. Queries are as many as the rule of unseen.py says,
 five draws of the noise; the student is the default one, and *networks* the number of draws in which a network joined.
-Noisy SGD scales its vectors, so to it weighted ones are sharpened ones.
+Noisy SGD reads vectors of unit length, scaled before as in unseen.py but for weighted ones.
 
 `weighted`, the cosine metric and the share as the weight were chosen on CIFAR-10's and SVHN's pool labels, with the
 student's test accuracy on up to four draws beside them: at epsilon 0.01 first, then at 0.1 and 1. Digits, letters and
@@ -83,14 +83,14 @@ def ours(bed: Bed, epsilon: float, metric: Metric, s: int) -> Row:
     }
 
 
-def theirs(bed: Bed, epsilon: float) -> Row:
+def theirs(bed: Bed, epsilon: float, way: str) -> Row:
     """Noisy SGD under (epsilon, 1e-5), add-remove."""
-    found = [round(one["accuracy"], 4) for one in noisy_sgd(bed, epsilon)]
+    found = [round(one["accuracy"], 4) for one in noisy_sgd(bed, epsilon, scale=way != WEIGHTED)]
     return {"test_accuracy": found, "label_accuracy": [], "neighbours": "add-remove", "delta": 1e-5}
 
 
 def row_of(name: str, bed: Bed, way: str, student: str, epsilon: float, s: int) -> Row:
-    found = ours(bed, epsilon, METRICS[way], s) if student == OURS else theirs(bed, epsilon)
+    found = ours(bed, epsilon, METRICS[way], s) if student == OURS else theirs(bed, epsilon, way)
     return result_row(
         Setting(s=s, epsilon=epsilon),
         data=name,
@@ -125,8 +125,6 @@ def main() -> None:
             bed = seen(plain, way)
             for epsilon in given.epsilon:
                 for student in [STUDENTS[given.only]] if given.only else STUDENTS.values():
-                    if student == NOISY_SGD and way == WEIGHTED:
-                        continue
                     rule = queries_for(epsilon, bed)
                     started = time.process_time()
                     row = row_of(
