@@ -13,7 +13,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from recordwise.arrays import Floats, Ints
+from recordwise.arrays import Floats, Ints, softmax
 from recordwise.errors import InvalidInput
 from recordwise.labels import decode, query_graph
 from recordwise.privacy.noise import DiscreteLaplace, Normal, SeededNoise
@@ -24,7 +24,17 @@ from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
 from recordwise.students import choice, counts, student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts, tables_of
-from recordwise.students.parts import LABEL_PENALTY, Network, discriminant, labelled, regression
+from recordwise.students.parts import (
+    LABEL_PENALTY,
+    USUAL,
+    Network,
+    View,
+    blend,
+    common,
+    discriminant,
+    labelled,
+    regression,
+)
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -97,19 +107,20 @@ WORLD = mixed_world()
 
 
 def test_the_table_knows_more_than_a_label_per_query() -> None:
-    asked = asked_of(WORLD, "1")
-    learnt = learn_from_counts(WORLD.pool, [asked])
-    best = teach(student_from("linear", seed=0), WORLD.pool, np.eye(2)[WORLD.pool_labels])
+    world = mixed_world(num_records=24_000)
+    asked = asked_of(world, "1")
+    learnt = learn_from_counts(world.pool, [asked])
+    best = teach(student_from("linear", seed=0), world.pool, np.eye(2)[world.pool_labels])
     assert learnt.penalty is not None
-    surprise = surprise_of(learnt.student.predict_proba(WORLD.test))
-    assert surprise < surprise_of(today(WORLD, asked)) - 0.1
-    assert surprise < surprise_of(best.predict_proba(WORLD.test)) + 0.02
-    assert right(learnt, WORLD) > float(best.score(WORLD.test, WORLD.test_labels)) - 0.02
+    surprise = surprise_of(learnt.student.predict_proba(world.test), world)
+    assert surprise < surprise_of(today(world, asked), world) - 0.1
+    assert surprise < surprise_of(best.predict_proba(world.test), world) + 0.02
+    assert right(learnt, world) > float(best.score(world.test, world.test_labels)) - 0.02
 
 
-def surprise_of(probabilities: Floats) -> float:
+def surprise_of(probabilities: Floats, world: World) -> float:
     """Mean log-loss on the test samples."""
-    return float(-np.log(probabilities[np.arange(len(probabilities)), WORLD.test_labels]).mean())
+    return float(-np.log(probabilities[np.arange(len(probabilities)), world.test_labels]).mean())
 
 
 def test_probabilities_are_true() -> None:
@@ -329,6 +340,25 @@ def test_a_network_that_exaggerates_joins_by_half(monkeypatch: pytest.MonkeyPatc
     assert chosen.network_penalty is not None and chosen.network_share == 0.5
 
 
+def test_the_student_is_never_surer_than_the_rows_that_it_saw_bear_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds know a quarter of the truth, so held-out rows ask for much more of it; all rows together know it whole."""
+    scale = WORLD.pool.std(axis=0)
+
+    def parts(vectors: Any, tables: Any) -> list[Any]:
+        known = 1.0 if tables[0].counted.all() else 0.25
+        truth = known * vectors[:, 4] * scale[4]
+        return [np.stack([-truth, truth], axis=1), np.zeros((len(vectors), 2), dtype=np.float32)]
+
+    monkeypatch.setattr(choice, "_decoded", parts)
+    monkeypatch.setattr(choice, "CLEARLY", np.inf)  # the table's part stays out
+    queries = asked_of(WORLD, "2")
+    material = choice.Material(
+        vectors=((WORLD.pool - WORLD.pool.mean(axis=0)) / scale).astype(np.float32), owners=[queries.owner],
+        tables=tables_of([queries]), without=partial(counts._without, [queries]), hidden=None,
+    )  # fmt: skip
+    assert choice.choose(material, rng=seeded(0, "too unsure folds")).weights[0] == pytest.approx(1, abs=0.15)
+
+
 def test_where_the_discriminant_misleads_the_labels_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def astray(vectors: Any, tables: Any) -> Any:
         return np.random.default_rng(1).normal(size=(7, 2))
@@ -416,3 +446,39 @@ def test_classes_that_hardly_vary_are_told_apart(width: float) -> None:
     learnt = learn_from_counts(pool, [Asked(release=release, owner=owner, num_records=300)])
     assert (learnt.student.predict(pool) == truth).all()
     assert np.isfinite(learnt.student.predict_proba(pool)).all()
+
+
+def rare_world(seed: int) -> World:
+    """A class of 3 %, two deviations apart in one of six directions."""
+    rng, parts = np.random.default_rng(seed), []
+    for size in (1_500, 5_000, 4_000):
+        label = (rng.random(size) < 0.03).astype(np.int64)
+        x = rng.normal(size=(size, 6))
+        x[:, 0] += 2 * label
+        parts.append((x.astype(np.float32), label))
+    (pool, pl), (records, rl), (test, tl) = parts
+    return World(pool=pool, records=records, test=test, pool_labels=pl, record_labels=rl, test_labels=tl)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_few_loud_rows_do_not_make_a_student_sure(seed: int) -> None:
+    """The shares of the classes alone have a log-loss of 0.135."""
+    world = rare_world(seed)
+    learnt = learn_from_counts(world.pool, [asked_of(world, "0.05", s=24, seed=seed)])
+    assert surprise_of(learnt.student.predict_proba(world.test), world) < 0.2
+
+
+def test_weights_that_no_row_speaks_of_are_the_usual_ones() -> None:
+    tables = [replace(table, counted=np.zeros(60)) for table in tables_of([asked_of(WORLD, "1")])]
+    logits = np.random.default_rng(0).normal(size=(2, len(WORLD.pool), 2)).astype(np.float32)
+    weights, bias = blend([View(base=np.log([0.9, 0.1]), parts=list(logits), tables=tables)])
+    np.testing.assert_allclose(weights, USUAL[2])
+    np.testing.assert_allclose(bias, 0)
+
+
+def test_nothing_of_any_part_leaves_the_class_shares() -> None:
+    tables = tables_of([asked_of(WORLD, "1")])
+    part = np.ones((len(WORLD.pool), 2), dtype=np.float32)
+    answers = softmax(View(base=common(tables), parts=[part], tables=tables).mixed(np.zeros(1), np.zeros(2)))
+    shares = tables[0].rates @ tables[0].prior / tables[0].rates.sum()
+    np.testing.assert_allclose(answers, np.tile(shares, (len(answers), 1)), atol=1e-6)

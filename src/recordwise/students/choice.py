@@ -16,11 +16,12 @@ from scipy.sparse import csr_array, hstack
 
 from recordwise.arrays import Bools, Doubles, Ints, Singles, softmax
 from recordwise.progress import done, part
-from recordwise.students.parts import blend, discriminant, labelled, logits_of, mixed, network, regression
+from recordwise.students.parts import View, blend, common, discriminant, labelled, logits_of, network, regression
 from recordwise.students.table import CountTable, row_log_likelihoods
 from recordwise.students.within import believable, folds_of, strength_of
 
 FOLDS = 4
+MISSED = 2.0  # queries of each class: so much less than the student do the parts know that miss a fold
 PENALTIES = (0.15, 0.5, 1.5)  # of a regression: on squared coefficients, per dimension of unit variance
 NETWORK_PENALTIES = (0.3, 3.0)  # on squared weights
 NETWORK_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of its logits
@@ -95,6 +96,8 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
     weight, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
     if _clearly(blended[2] - score, CLEARLY):
         penalty, parts, (weights, bias, score) = weight, [*decoded, logits], blended
+    else:
+        weights, bias = trial.settled(decoded)
     network_penalty, share = None, 1.0
     base = trial.mixed(parts, weights, bias)
     answers = trial.answers(base)
@@ -164,6 +167,7 @@ class _Trial:
     Attributes:
       vectors: (t, dim) the samples that are tried.
       fitted: For each fold, the tables without its cells.
+      tables: With all cells.
       judges: The tables with all cells, over as many copies of the samples as there are tables: different releases
         hold the same sample out in different folds.
       held_out: For each fold (t · tables,) the copies whose query it holds out.
@@ -171,6 +175,7 @@ class _Trial:
 
     vectors: Singles
     fitted: list[list[CountTable]]
+    tables: list[CountTable]
     judges: list[CountTable]
     held_out: list[Bools]
 
@@ -187,23 +192,25 @@ class _Trial:
         for fold in range(FOLDS):
             fitted.append([table.of_samples(some) for table in material.without(folds, fold)])
             done(fold + 1, FOLDS)
+        tables = [table.of_samples(some) for table in material.tables]
         return cls(
             vectors=material.vectors[some],
             fitted=fitted,
-            judges=_stacked([table.of_samples(some) for table in material.tables]),
+            tables=tables,
+            judges=_stacked(tables),
             held_out=[fold_of == fold for fold in range(FOLDS)],
         )
 
     def decoded(self) -> list[list[Singles]]:
         """Each fold's logits by the decoder's two parts."""
-        return [
-            [logits_of(self.vectors, made(self.vectors, held)) for held in self.fitted]
-            for made in (discriminant, labelled)
-        ]
+        return [list(both) for both in zip(*(_decoded(self.vectors, held) for held in self.fitted), strict=True)]
 
     def mixed(self, parts: Sequence[Sequence[Singles]], weights: Doubles, bias: Doubles) -> list[Singles]:
         """Each fold's logits by all parts together."""
-        return [mixed([logits[fold] for logits in parts], weights, bias) for fold in range(FOLDS)]
+        return [
+            View(base=common(held), parts=[logits[fold] for logits in parts], tables=held).mixed(weights, bias)
+            for fold, held in enumerate(self.fitted)
+        ]
 
     def answers(self, by_fold: Sequence[Singles]) -> Singles:
         """(t · tables, C) the logits of each copy, by the fold that did not see its query."""
@@ -221,11 +228,37 @@ class _Trial:
         """The log-likelihood of every held-out row."""
         return row_log_likelihoods(softmax(logits), self.judges)
 
+    def held(self, parts: Sequence[Sequence[Singles]]) -> View:
+        """What the parts say of queries that they did not see."""
+        base = [np.tile(common(held).astype(np.float32), (len(self.vectors), 1)) for held in self.fitted]
+        return View(base=self.answers(base), parts=[self.answers(part) for part in parts], tables=self.judges)
+
     def judged(self, parts: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles, Doubles]:
         """The weights and class shifts with which the parts predict held-out rows best, and how well they do."""
-        answers = [self.answers(part) for part in parts]
-        weights, bias = blend(answers, self.judges)
-        return weights, bias, self.scored(mixed(answers, weights, bias))
+        view = self.held(parts)
+        weights, bias = blend([view])
+        return weights, bias, self.scored(view.mixed(weights, bias))
+
+    def settled(self, decoded: Sequence[Sequence[Singles]]) -> tuple[Doubles, Doubles]:
+        """The weights and class shifts of the decoder's parts, by held-out rows and by those that they have seen.
+
+        Parts that miss a fold know less than the student will, the more so the fewer queries a class has; parts that
+        saw a row know too much of it. Both are asked. A query that was held out is foreign to its fold, which is too
+        unsure of it: so the student is never surer than the rows that it has seen bear out.
+        """
+        queries, classes = sum(len(table.cells) for table in self.tables), self.tables[0].cells.shape[1]
+        missed = min(1.0, MISSED * classes / queries)
+        parts = _decoded(self.vectors, self.tables)
+        seen = View(base=common(self.tables), parts=parts, tables=self.tables, share=missed)
+        weights, bias = blend([replace(self.held(decoded), share=1 - missed), seen])
+        whole = seen.mixed(weights, np.zeros_like(bias))
+        scale, _ = blend([View(base=seen.base, parts=[whole], tables=self.tables)])
+        return min(1.0, float(scale[0])) * weights, bias
+
+
+def _decoded(vectors: Singles, tables: Sequence[CountTable]) -> list[Singles]:
+    """The logits by the decoder's two parts."""
+    return [logits_of(vectors, made(vectors, tables)) for made in (discriminant, labelled)]
 
 
 def _regressions(trial: _Trial) -> Iterator[tuple[float, list[Singles]]]:

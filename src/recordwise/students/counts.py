@@ -9,12 +9,13 @@ Three ingredients, all post-processing of the release:
   given the released cells, under the known law of their noise.
 - *What held-out rows say.* Queries are held out in folds; all are fitted without their cells. How strong the penalty
   is, how much of each goes into the student, and its temperature, are whatever predicts those cells best. The table
-  joins only where it predicts them clearly better.
+  joins only where it predicts them clearly better. Few rows say little: what they leave open is as usual.
 
-They make a sum of linear maps. A small network may be tried on top of it, and joins by a like rule. Counts do
-not say how well a student tells a query's samples apart, so it is believed there as far as it predicts how neighbouring
-queries differ (`within`), and a sample's probabilities lie around the class shares that are believed of its query. How
-far those follow the released ones, noise and all, is measured by how far held-out ones stray from the student's.
+They make a sum of linear maps, beyond the class shares of the whole release. A small network may be tried on top of it,
+and joins by a like rule. Counts do not say how well a student tells a query's samples apart, so it is believed there as
+far as it predicts how neighbouring queries differ (`within`), and a sample's probabilities lie around the class shares
+that are believed of its query. How far those follow the released ones, noise and all, is measured by how far held-out
+ones stray from the student's.
 """
 
 from __future__ import annotations
@@ -40,7 +41,17 @@ from recordwise.progress import part
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
 from recordwise.students.choice import Choice, Material, choose, slope_within
-from recordwise.students.parts import Network, blend, discriminant, labelled, logits_of, network, regression
+from recordwise.students.parts import (
+    Network,
+    View,
+    blend,
+    common,
+    discriminant,
+    labelled,
+    logits_of,
+    network,
+    regression,
+)
 from recordwise.students.table import STRENGTH, CountTable, mean_over, tilted
 from recordwise.students.within import UNKNOWN, Regions, mates_of, regions_of, with_regions
 
@@ -231,24 +242,17 @@ def _enough(tables: Sequence[CountTable]) -> bool:
 def _linear(material: Material, choice: Choice | None) -> tuple[Doubles, Doubles]:
     """(dim + 1, C) coefficients of the parts together, and their weights."""
     vectors, tables = material.vectors, material.tables
-    parts = [discriminant(vectors, tables)]
-    weights, bias = np.ones(1), np.zeros(parts[0].shape[1])
-    if choice is not None:
+    base, parts = common(tables), [discriminant(vectors, tables)]
+    if choice is None:
+        weights, bias = blend([View(base=base, parts=[logits_of(vectors, parts[0])], tables=tables)])
+    else:
         weights, bias = choice.weights, choice.bias
         parts.append(labelled(vectors, tables))
-    if choice is not None and choice.penalty is not None:
-        parts.append(regression(vectors, tables, choice.penalty))
-    else:  # held-out rows say how much of either; one slope is then fitted to all rows: too little to overfit
-        weights = weights / min(1.0, weights.sum())
-        scale, bias = blend([logits_of(vectors, _sum(parts, weights))], tables)
-        weights = scale * weights
-    coefficients = _sum(parts, weights)
-    coefficients[-1] += bias
+        if choice.penalty is not None:
+            parts.append(regression(vectors, tables, choice.penalty))
+    coefficients = np.tensordot(weights, np.stack(parts), axes=1)
+    coefficients[-1] += bias + (1 - weights.sum()) * base
     return coefficients, weights
-
-
-def _sum(parts: Sequence[Doubles], weights: Doubles) -> Doubles:
-    return np.tensordot(weights, np.stack(parts), axes=1)
 
 
 def _network(material: Material, choice: Choice | None, base: Singles, rng: np.random.Generator) -> Network | None:

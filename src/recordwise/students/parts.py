@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from recordwise.arrays import Bools, Doubles, Singles, softmax
+from recordwise.arrays import Bools, Doubles, Floats, Singles, softmax
 from recordwise.progress import done, part
 from recordwise.students.table import CountTable, loss, tilted
 
@@ -19,8 +19,11 @@ FLOOR = 1e-4  # the least of it, in units of the vectors' own variance
 LABEL_PENALTY = 10.0  # of a regression on labels: on squared coefficients
 SOLVER_STEPS = 60
 NETWORK_STEPS = 150
-MOST = 2.0  # weight of a part: noise does not make anybody much surer
-MOST_LABELLED = 4.0  # of the regression on labels: those of mixed queries leave it far too unsure
+# Weights of the discriminant, of the regression on labels and of the one that explains the table:
+MOST = (2.0, 4.0, 2.0)  # noise does not make anybody much surer; but labels of mixed queries leave one far too unsure
+USUAL = {1: (1.0,), 2: (0.25, 0.75), 3: (0.0, 0.0, 1.0)}  # of so many parts, before anything is seen
+SPREAD = {1: (0.5,), 2: (0.5, 0.75), 3: (0.5, 0.75, 0.25)}  # the deviation of a weight from what is usual
+LEAST_SHARE = 1e-3  # of a class, where nothing can be told: noise alone rules none out
 BIAS = 50.0  # penalty on the squared shift of a class's logit
 
 
@@ -162,33 +165,61 @@ def _solved(objective: Callable[[Doubles], tuple[float, Doubles]], start: Double
     return np.asarray(found.x, dtype=np.float64)
 
 
-def blend(parts: Sequence[Singles], tables: Sequence[CountTable]) -> tuple[Doubles, Doubles]:
-    """Weights >= 0 of several students' (m, C) logits, and a shift for each class, that explain the tables best.
+def common(tables: Sequence[CountTable]) -> Doubles:
+    """(C,) logits of the student that tells nothing: every sample has the class shares of the whole release."""
+    shares = sum((table.rates @ table.prior for table in tables), np.zeros(tables[0].prior.shape[1]))
+    return np.asarray(np.log(np.maximum(shares / shares.sum(), LEAST_SHARE)))
 
-    The tables alone: the decoder's opinion is in the students already, and would blur them a second time.
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """Some students of a pool, and the tables that they are to explain.
+
+    Attributes:
+      base: (C,) or (m, C) logits of the student that tells nothing.
+      parts: (m, C) logits of each student.
+      tables: Over the same samples.
+      share: Of what is to be explained, beside other views.
     """
-    count, num_classes = len(parts), parts[0].shape[1]
-    tables = [replace(table, prior=np.zeros_like(table.prior)) for table in tables]
+
+    base: Floats
+    parts: Sequence[Singles]
+    tables: Sequence[CountTable]
+    share: float = 1.0
+
+    def mixed(self, weights: Doubles, bias: Doubles) -> Singles:
+        """(m, C) the base, and so much of what each student says beyond it."""
+        total = (1 - weights.sum()) * self.base + bias
+        own = sum((np.float32(w) * one for w, one in zip(weights, self.parts, strict=True)), np.float32(0))
+        return np.asarray(own + total.astype(np.float32), dtype=np.float32)
+
+
+def blend(views: Sequence[View]) -> tuple[Doubles, Doubles]:
+    """Weights >= 0 of the views' students, and a shift for each class, that explain their tables best.
+
+    Few rows say little about weights: what is usual is a normal prior of them. The tables alone are explained: the
+    decoder's opinion is in the students already, and would blur them a second time.
+    """
+    count, num_classes = len(views[0].parts), views[0].parts[0].shape[1]
+    views = [
+        replace(view, tables=[replace(one, prior=np.zeros_like(one.prior)) for one in view.tables]) for view in views
+    ]
+    usual, spread = np.array(USUAL[count]), np.array(SPREAD[count])
 
     def objective(values: Doubles) -> tuple[float, Doubles]:
         weights, bias = values[:count], values[count:]
-        value, by_logit = loss(mixed(parts, weights, bias), tables)
-        by_weight = [float((by_logit * logits).sum(dtype=np.float64)) for logits in parts]
-        by_bias = by_logit.sum(axis=0, dtype=np.float64) + BIAS * bias
-        return value + 0.5 * BIAS * float((bias**2).sum()), np.append(by_weight, by_bias)
+        off = (weights - usual) / spread
+        total = 0.5 * BIAS * float((bias**2).sum()) + 0.5 * float((off**2).sum())
+        gradient = np.append(off / spread, BIAS * bias)
+        for view in views:
+            value, by_logit = loss(view.mixed(weights, bias), view.tables)
+            by_weight = [float((by_logit * (one - view.base)).sum(dtype=np.float64)) for one in view.parts]
+            total += view.share * value
+            gradient += view.share * np.append(by_weight, by_logit.sum(axis=0, dtype=np.float64))
+        return total, gradient
 
-    start = np.append(np.full(count, 0.5 / count), np.zeros(num_classes))
-    bounds = [
-        (1e-3, MOST),
-        *[(0.0, most) for most in (MOST_LABELLED, MOST)[: count - 1]],
-        *[(None, None)] * num_classes,
-    ]
+    start = np.append(usual, np.zeros(num_classes))
+    bounds = [*[(0.0, most) for most in MOST[:count]], *[(None, None)] * num_classes]
     with part(0.0, 0.0):  # quick beside what it blends
         found = _solved(objective, start, SOLVER_STEPS, bounds=bounds)
     return found[:count], found[count:]
-
-
-def mixed(parts: Sequence[Singles], weights: Doubles, bias: Doubles) -> Singles:
-    """(m, C) the parts' logits, blended."""
-    total = sum((np.float32(w) * logits for w, logits in zip(weights, parts, strict=True)), np.zeros_like(parts[0]))
-    return np.asarray(total + bias.astype(np.float32), dtype=np.float32)
