@@ -42,18 +42,6 @@ def test_clusters_scatter_alike_in_all_directions() -> None:
     assert np.allclose(within.T @ within / len(pool), np.eye(5), atol=0.05)  # the ridge takes a little
 
 
-def test_a_weighted_direction_counts_by_how_far_clusters_lie_apart_along_it() -> None:
-    pool, _ = _stretched(2000)
-    pool[:, :2] *= 20  # clusters are made along these two, so they differ in no other direction
-    plain = Sharpened(clusters=40, rounds=1).fit(pool).transform(pool)
-    weighted = Sharpened(clusters=40, rounds=1, weighted=True).fit(pool).transform(pool)
-    scatter = np.mean(plain.astype(np.float64) ** 2, axis=0)
-    assert scatter[1] > 10 and scatter[2] < 1.1
-    weight = np.mean(weighted.astype(np.float64) ** 2, axis=0) / scatter
-    assert np.allclose(np.sqrt(weight[:2]), 1 - 1 / scatter[:2], atol=1e-3)
-    assert np.all(weight[2:] < 0.01) and np.all(weight > 0)  # hardly there for distances, and there for a student
-
-
 def test_a_pool_of_few_or_equal_samples_is_no_error() -> None:
     assert Sharpened().fit(np.ones((5, 3))).transform(np.ones((2, 3))).shape == (2, 3)
     few = Sharpened(clusters=60).fit(np.eye(3)).transform(np.eye(3))

@@ -21,7 +21,6 @@ from recordwise.nearest.kmeans import kmeans
 from recordwise.nearest.poll import Metric
 
 FEWEST = 20  # pool samples per cluster; a smaller pool gets fewer clusters
-LEAST = 0.05  # weight of a direction: a student that scales its input can still read what clusters do not show
 
 
 class Sharpened(Projection):
@@ -35,18 +34,13 @@ class Sharpened(Projection):
       rounds: How often the pool is clustered.
       ridge: Added to the scatter in every direction, in units of its mean: a direction in which clusters hardly
         scatter at all is not trusted beyond it.
-      weighted: A direction counts in distances by the share of its scatter that lies between clusters, so that the many
-        in which clusters do not differ hardly count. Otherwise all count alike.
       seed: Of the clusters.
     """
 
-    def __init__(
-        self, clusters: int = 60, rounds: int = 3, ridge: float = 0.01, weighted: bool = False, seed: int = 0
-    ) -> None:
+    def __init__(self, clusters: int = 60, rounds: int = 3, ridge: float = 0.01, seed: int = 0) -> None:
         self.clusters = clusters
         self.rounds = rounds
         self.ridge = ridge
-        self.weighted = weighted
         self.seed = seed
 
     def fit(self, pool: Samples, y: object = None) -> Self:
@@ -62,9 +56,6 @@ class Sharpened(Projection):
         for _ in range(self.rounds):
             components = self._components(centred, near, count)
             near = np.asarray(centred @ components, dtype=np.float32)
-        if self.weighted:
-            scatter = np.mean(near**2, axis=0, dtype=np.float64)  # of which one lies within clusters
-            components = components * np.maximum(1 - 1 / np.maximum(scatter, 1.0), LEAST)
         self.projection_ = ExactLinear.of(components, limit=REACH * float(np.abs(centred).max()))
         return self
 
