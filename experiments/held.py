@@ -199,7 +199,7 @@ CIFAR10 = Schedule(
         Run(setting=Setting(s=500, epsilon=1.0), epochs=300, seed=22, taught=True),
         *_runs(Setting(s=500, epsilon=1.0), 400, (1, 22), (2, 23)),
         *_sharpened(Setting(s=500, epsilon=1.0), 200, (0, 21)),
-        *_sharpened(Setting(s=200, epsilon=0.29), 250, *DRAWS),
+        *_sharpened(Setting(s=200, epsilon=0.29), 400, *DRAWS),
         *_sharpened(Setting(s=100, epsilon=0.1), 250, (0, 21), (0, 22), (0, 23), (1, 22), (2, 23)),
         *_runs(Setting(s=40, epsilon=0.01), 200, *DRAWS),
         *_runs(Setting(s=10, epsilon=0.4, protocol="local-questions"), 200, (1, 21), (2, 22), (3, 23)),
@@ -214,10 +214,10 @@ CIFAR10 = Schedule(
 )
 SVHN = Schedule(
     runs=(
-        *_runs(Setting(s=500, epsilon=0.1), 150, *DRAWS),
-        *_runs(Setting(s=200, epsilon=0.04), 120, *DRAWS),
-        *_runs(Setting(s=500, epsilon=EXACT), 150, (0, 21)),
-        *_runs(Setting(s=200, epsilon=EXACT), 120, (0, 21)),
+        *_sharpened(Setting(s=500, epsilon=0.1), 150, *DRAWS),
+        *_sharpened(Setting(s=200, epsilon=0.04), 120, *DRAWS),
+        *_sharpened(Setting(s=500, epsilon=EXACT), 150, (0, 21)),
+        *_sharpened(Setting(s=200, epsilon=EXACT), 120, (0, 21)),
         *_self_labelled(Setting(s=500, epsilon=0.1), 60, *DRAWS),
         *_self_labelled(Setting(s=200, epsilon=0.04), 60, *DRAWS),
     ),

@@ -1,6 +1,6 @@
 """What the planner predicts, beside what was measured; and how good its number of queries is beside all others.
 
-    python -m experiments.planning FOLDER                (half an hour on one core)
+    python -m experiments.planning FOLDER                (three quarters of an hour on one core)
     python -m experiments.planning FOLDER --data letters
 
 FOLDER holds the files of `experiments.unseen`, of which four sets are used; those that are not asked for need no
@@ -21,8 +21,9 @@ there nothing is known of the task, and "auto" guesses.
 
 What was chosen with these measurements in sight: the shapes of tasks (classes that are several clumps each were added
 for letters), the third way in which labelled samples are compared, that of numbers of queries about as good the largest
-is taken (for phoneme and README's example), and the width of intervals. No number of the planner is fitted to them
-otherwise.
+is taken (for phoneme and README's example), how near is about as good, how numbers of queries are smoothed, how low
+noise must be for two tasks to be enough (for segment), and the width of intervals. No number of the planner is fitted
+to them otherwise.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 RESULTS = Path(__file__).parent / "results" / "planning.json"
 LABELLED, PER_CLASS = 200, 10
 PLANS = 2  # for each setting, from other labelled samples
-RUNS, MORE_RUNS = 3, {"digits": 5, "segment": 5, "phoneme": 4, "abalone": 4, "winequality": 4}
+RUNS, MORE_RUNS = 3, dict.fromkeys(("digits", "phoneme", "abalone", "segment", "winequality"), 12)
 Sizes = dict[float, tuple[int, ...]]  # numbers of queries, by epsilon
 IMAGES: Sizes = {0.01: (40, 100), 0.5: (100, 300)}
 TWO_CLASSES: Sizes = {0.1: (8, 20, 50, 100), 1.0: (20, 50, 100, 250)}

@@ -81,8 +81,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def one_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans try one task instead of five, where a test is about making them; test_plan.py says what they are worth."""
+def quick_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans try one task instead of five, and the quickest student, where a test is about making them.
+
+    test_plan.py says what plans are worth.
+    """
+    monkeypatch.setattr("recordwise.planner.outlook.AFFORDABLE", {"name": "linear"})
     monkeypatch.setattr("recordwise.planner.tasks.GUESS", (0.88,))
     monkeypatch.setattr("recordwise.planner.tasks.LEVELS", 1)
     monkeypatch.setattr("recordwise.planner.searching.SEARCHED", (0,))

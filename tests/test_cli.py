@@ -128,7 +128,7 @@ def test_a_second_run_of_a_job_pays_nothing_and_repeats_the_release(
     assert Ledger.open(job.parent / "ledger.sqlite").spent("digits") == 2
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_the_holder_alone_is_told_who_abstained(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +261,7 @@ def test_a_plan_looks_at_the_pool_and_at_nothing_private(
     assert not (job.parent / "runs").exists() and not (job.parent / "ledger.sqlite").exists()
 
 
+@pytest.mark.usefixtures("quick_plans")
 def test_a_check_says_where_a_run_would_stop_and_reads_nothing_private(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

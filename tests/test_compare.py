@@ -19,6 +19,8 @@ from recordwise.job import read_job
 from recordwise.privacy.ledger import Ledger
 from recordwise.randomness import seeded
 
+pytestmark = pytest.mark.usefixtures("quick_plans")
+
 METHODS = '["recordwise", "dp-linear", "ind-knn"]'
 STEADY = {"recordwise", "dp-linear"}  # 99 % right in every run; ind-knn, under the system's noise, from 50 to 100 %
 

@@ -17,7 +17,7 @@ from recordwise.protocols.local import mechanism
 from recordwise.protocols.shuffle import multi
 from recordwise.votes import ballot
 
-FEW, MANY = 4_000, 12_000
+FEW, MANY = 2_000, 6_000
 DIM, CLASSES, QUERIES = 4, 4, 80
 TRUSTS: dict[str, dict[str, Any]] = {
     "central": {"trust": "central"},
@@ -34,11 +34,11 @@ TRUSTS: dict[str, dict[str, Any]] = {
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So small that the fewest records are several of each: what is left to grow, grows with the records."""
     for module, name, size in (
-        (records, "CHUNK", 1024),
-        (ballot, "PIECE", 1024),
-        (mechanism, "ROWS", 1024),
-        (mechanism, "VALUES", 1 << 16),
-        (multi, "AT_ONCE", 1024),
+        (records, "CHUNK", 512),
+        (ballot, "PIECE", 512),
+        (mechanism, "ROWS", 512),
+        (mechanism, "VALUES", 1 << 15),
+        (multi, "AT_ONCE", 512),
     ):
         monkeypatch.setattr(module, name, size)
 
@@ -82,7 +82,7 @@ def peak(num_records: int, settings: dict[str, Any]) -> list[int]:
 
 def bytes_per_record(settings: dict[str, Any], place: Path | None = None) -> float:
     peaks = []
-    for number, num_records in enumerate((2_000, FEW, MANY)):  # the first one fills what later ones share
+    for number, num_records in enumerate((1_000, FEW, MANY)):  # the first one fills what later ones share
         at: dict[str, Any] = {"go_on": True}
         if place is not None:
             at |= {"ledger": place / f"{number}.sqlite", "budget_epsilon": 2, "budget_delta": 0.1}

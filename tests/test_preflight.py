@@ -52,7 +52,8 @@ encoder = "scaler"
 
 def test_a_plan_knows_what_the_job_declares(folder: Path) -> None:
     declared = "[plan]\nclass_shares = [0.5, 0.3, 0.2]\nattainable = 0.9\n[records]\nexpected = 600"
-    made = plan_job(job(folder, more=declared), num_queries=[9], votes_per_record=[1])
+    quick = 'num_queries = 9\nstudent = "linear"'
+    made = plan_job(job(folder, method=quick, more=declared), num_queries=[9], votes_per_record=[1])
     for words in ("600 records", "60 labelled pool samples", "declared class shares", "90.0 % attainable"):
         assert words in made.basis
     assert made.commonest == 0.5 and made.attainable.mean == pytest.approx(0.9, abs=0.03)
@@ -60,7 +61,7 @@ def test_a_plan_knows_what_the_job_declares(folder: Path) -> None:
         plan_job(job(folder))
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_a_check_names_a_better_number_of_queries(folder: Path) -> None:
     found = check_job(job(folder, method="num_queries = 1"), num_records=600)
     assert any("queries would be better than 1" in one.text for one in found.findings)
@@ -68,7 +69,7 @@ def test_a_check_names_a_better_number_of_queries(folder: Path) -> None:
     assert not any("would be better" in one.text for one in healthy.findings)
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"', more="[records]\nexpected = 500")
     public = hidden.public.read("public")
@@ -77,7 +78,7 @@ def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     assert few.plan.recommended.votes_per_query == pytest.approx(500 / 9)
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_a_number_that_the_owner_states_is_public_under_either_neighbours(folder: Path) -> None:
     hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"')
     made = plan_job(hidden, num_records=450, num_queries=[9], votes_per_record=[1])
@@ -86,7 +87,7 @@ def test_a_number_that_the_owner_states_is_public_under_either_neighbours(folder
     assert check_job(hidden).plan is None
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_run_that_goes_on_keeps_its_number_of_queries_and_is_not_checked_again
     assert again.summary.rounds[0]["tally"] == done.summary.rounds[0]["tally"]
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_a_run_whose_budget_would_go_on_noise_stops_before_anything_is_written(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

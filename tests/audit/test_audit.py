@@ -184,7 +184,6 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (SecretlyHalfScaleFlip(**LAPLACE), {"sampled"}, 20_000),
     (SecretlyHalfScaleFlip(ballot=SMALL, epsilon=Fraction(1), neighbours=Neighbours.ADD_REMOVE), {"sampled"}, 20_000),
     (HalfScaleMatching(**MATCHING), {"exact"}, 1_000),
-    (SecretlyHalfScaleMatching(**MATCHING), {"sampled"}, 60_000),
     (SecretlyHalfScaleMatching(**MATCHING, neighbours=Neighbours.ADD_REMOVE), {"sampled"}, 60_000),
     (HalfDeviationGaussian(ballot=SMALL, rho=Fraction(1, 30), delta=DELTA), {"exact"}, 20_000),
     (OneSidedResponse(**LAPLACE), {"exact", "sampled"}, 20_000),
@@ -204,9 +203,20 @@ TWINS: list[tuple[Protocol[Any], set[str], int]] = [
     (OptimisticShuffle(**SHUFFLED, mechanism="unary-encoding"), {"exact"}, 1_000),
     (DryFlood(ballot=SMALL, epsilon=Fraction(1), delta=DELTA, senders=20), {"sampled"}, 2_000),
 ]
+# Seconds of draws each, and beside each the same fault in a quicker form.
+SLOW_TWINS: list[tuple[Protocol[Any], set[str], int]] = [
+    (SecretlyHalfScaleMatching(**MATCHING), {"sampled"}, 60_000),
+]
 
 
-@pytest.mark.parametrize(("twin", "caught_by", "trials"), TWINS, ids=[type(twin[0]).__name__ for twin in TWINS])
+@pytest.mark.parametrize(
+    ("twin", "caught_by", "trials"),
+    [
+        pytest.param(*twin, id=type(twin[0]).__name__, marks=marks)
+        for twins, marks in ((TWINS, ()), (SLOW_TWINS, pytest.mark.slow))
+        for twin in twins
+    ],
+)
 def test_broken_twins_are_caught(twin: Protocol[Any], caught_by: set[str], trials: int) -> None:
     result = check(twin, trials)
     assert result.violated and result.distance < 0

@@ -48,7 +48,7 @@ def test_summaries_are_those_of_the_rows() -> None:
 @pytest.mark.parametrize("row", of("sweep"), ids=lambda row: f"{row['data']}, {row['epsilon']}")
 def test_the_recommended_number_of_queries_is_among_the_best(row: dict[str, Any]) -> None:
     """The best of several is partly so by luck, hence its standard error beside the point."""
-    assert row["below_best_accuracy"] <= 0.01 + 2 * row["error_accuracy"]
+    assert row["below_best_accuracy"] <= 0.01 + row["error_accuracy"]
 
 
 def test_a_plan_tells_where_a_second_partition_pays() -> None:

@@ -84,5 +84,6 @@ def test_a_row_replaces_the_one_it_measures_again(folder: Path, monkeypatch: pyt
     assert row["s_by"] == "rule" and 0.9 < row["best_label_accuracy"] <= 1 and row["noiseless_accuracy"] > 0.8
 
 
+@pytest.mark.usefixtures("quick_plans")
 def test_the_planner_chooses_how_many_to_ask(folder: Path) -> None:
     assert text.planned(text.bed_of("clinc10", "words"), 1.0) in (2, 4, 8, 20)

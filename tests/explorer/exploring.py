@@ -28,6 +28,7 @@ epsilon = 1.0  # the board said so
 classes = ["flu", "cold", "neither"]
 encoder = "table"
 num_queries = 6
+student = "linear"
 
 [records]
 expected = 600

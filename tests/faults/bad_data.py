@@ -90,8 +90,8 @@ def arrays() -> dict[str, Any]:
     }
 
 
-def contents() -> dict[str, tuple[str, bytes]]:
-    """(ending, content) of files that are no data."""
+def contents() -> dict[str, tuple[str, bytes | Callable[[], bytes]]]:
+    """(ending, content) of files that are no data; what takes seconds to make is made when it is written."""
     good = io.BytesIO()
     np.save(good, np.ones((N, 3)))
     return {
@@ -111,7 +111,7 @@ def contents() -> dict[str, tuple[str, bytes]]:
         "version 9": ("npy", b"\x93NUMPY\x09\x00" + good.getvalue()[8:]),
         "no magic": ("npy", b"\x93NUMPX" + good.getvalue()[6:]),
         "a bomb": ("npz", bomb()),
-        "many parts": ("npz", many()),
+        "many parts": ("npz", many),
         "no parts": ("npz", zipped("x", b"")[:0] or b"PK\x05\x06" + bytes(18)),
         "a part that is no array": ("npz", zipped("X.npy", b"words")),
         "a part of another packing": ("npz", zipped("X.npy", good.getvalue(), zipfile.ZIP_LZMA)),
@@ -133,7 +133,7 @@ def contents() -> dict[str, tuple[str, bytes]]:
         "a parquet of nothing": ("parquet", _parquet(pa.table({"a": pa.nulls(N), "b": pa.nulls(N), "c": pa.nulls(N)}))),
         "a parquet of decimals": ("parquet", _parquet(pa.table({"a": pa.array([1] * N).cast(pa.decimal128(30, 2))}))),
         "a parquet with a name twice": ("parquet", _parquet(pa.table([[1], [2]], names=["a", "a"]))),
-        "a parquet of too many equal cells": ("parquet", _equal()),
+        "a parquet of too many equal cells": ("parquet", _equal),
         "text that is none": ("txt", b"\xff\xfe\n" * N),
         "no text": ("txt", b""),
         "an unknown ending": ("xyz", b"1"),
@@ -183,7 +183,11 @@ def bad_data() -> Iterator[tuple[str, str, Write]]:
         yield f"{name}, npy", "x.npy", lambda path, array=array: path.write_bytes(_saved(array))  # type: ignore[misc]
         yield f"{name}, npz", "x.npz", lambda path, array=array: np.savez(path, X=array)  # type: ignore[misc]
     for name, (ending, content) in contents().items():
-        yield name, f"x.{ending}", lambda path, content=content: path.write_bytes(content)  # type: ignore[misc]
+
+        def write_content(path: Path, content: bytes | Callable[[], bytes] = content) -> None:
+            path.write_bytes(content() if callable(content) else content)
+
+        yield name, f"x.{ending}", write_content
     for file, content in good_files().items():
         for name, damage in DAMAGES.items():
 

@@ -84,7 +84,9 @@ def test_whatever_a_silo_sends_the_run_completes_with_the_others(tmp_path: Path,
     """Every kind of rubbish at every stage of its own, from a silo for each kind."""
     bad = {f"bad-{number}": rubbish for number, rubbish in enumerate(RUBBISH.values())}
     # Of the parties of a secure sum more than half must be honest: there, one run for each kind.
-    runs = [{name: bad[name]} for name in bad] if trust is Trust.DISTRIBUTED else [bad]
+    # What is not signed by its sender is not looked into, whatever it is: there, a run for every third.
+    alone = [{name: bad[name]} for name in bad]
+    runs = [bad] if trust is not Trust.DISTRIBUTED else alone if signed else alone[::3]
     for number, some in enumerate(runs):
         one = world(tmp_path / str(number), trust, rounds=1, names=["north", "west", *some])
         fitted = one.fit(rubbish_at(lambda stage: stage != "plan", one, some, signed))
@@ -115,7 +117,8 @@ def test_whatever_a_coordinator_sends_a_silo_and_a_shuffler_answer_with_a_fixed_
     for request in (frame({**told, key: None}, encoder) for key in told if key not in ("max_distance", "shuffler")):
         for node, identity in nodes:
             assert Reply.verified(node.reply("plan", request), identity).refused
-    for rubbish in RUBBISH.values():
+    for number, rubbish in enumerate(RUBBISH.values()):
+        some = [key for place, key in enumerate(told) if key != "run" and (place + number) % 3 == 0]
         requests = [
             rubbish,
             frame({}, rubbish),
@@ -126,7 +129,7 @@ def test_whatever_a_coordinator_sends_a_silo_and_a_shuffler_answer_with_a_fixed_
             frame({"session": "../../x"}, rubbish),
             frame({"session": [1]}, rubbish),
             frame({"sizes": [len(rubbish)]}, rubbish),
-            *(frame({**told, key: rubbish.decode("latin-1")}, encoder) for key in told if key != "run"),
+            *(frame({**told, key: rubbish.decode("latin-1")}, encoder) for key in some),
         ]
         for stage in ("plan", "vote", *SUM_STAGES, "shuffle"):
             for request in requests[: len(requests) if stage == "plan" else 9]:

@@ -213,12 +213,11 @@ def as_cells(write: Write, folder: Path) -> list[list[Any]]:
     return [row[::-1] for row in rows]
 
 
+@pytest.mark.usefixtures("quick_plans")  # a plan is the same for whatever file a pool came from
 @pytest.mark.parametrize("write", CLASSES)
 def test_from_a_users_files_to_predictions_in_six_commands(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if write is not csv_with_dates_and_ids:  # a plan is the same for whatever file a pool came from
-        request.getfixturevalue("one_task")
     monkeypatch.setattr("recordwise.encoders.spec.installed", lambda: None)  # whatever lies on this machine
     monkeypatch.chdir(tmp_path)
     ending, labels = write(tmp_path, 240)
@@ -285,7 +284,7 @@ def test_what_columns_are_called_adds_nothing_to_the_job(tmp_path: Path, monkeyp
     assert set(job["public"]["samples"]) <= set(names)
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_columns_are_found_by_name_and_missing_ones_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +322,7 @@ def test_a_draft_doubts_numbers_that_look_like_codes_and_decides_nothing(tmp_pat
     assert read_job(tmp_path / "job.toml").read_pool()[0].columns[0].kind == "category"
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arrays(tmp_path, 240)
@@ -340,7 +339,7 @@ def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monke
     assert again.exit_code != 0 and "new or an empty folder" in str(again.exception)
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_the_onnx_file_answers_like_the_student_without_recordwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,7 +432,7 @@ def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp
     assert found.labels == ["0", "0", "0"] and max(found.probabilities["1"]) > 0.5
 
 
-@pytest.mark.usefixtures("one_task")
+@pytest.mark.usefixtures("quick_plans")
 def test_vectors_beside_other_columns_are_the_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of embeddings has the documents' names, too: they name samples and are no part of them."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

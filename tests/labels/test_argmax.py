@@ -43,7 +43,7 @@ def test_without_noise_to_speak_of_the_largest_cell_is_certain(scale):
 
 def test_the_confidence_is_calibrated_for_counts_that_could_be_anything():
     """Stated confidence against realised: among all labels, and among those stated to be 60 to 80 % sure."""
-    law, rng, runs = DiscreteLaplace(10), seeded(1, "calibration"), 40_000
+    law, rng, runs = DiscreteLaplace(10), seeded(1, "calibration"), 20_000
     counts = rng.integers(-500, 500, (runs, 3)) // 5  # wide beside the noise: as good as "anything"
     estimate = counts - law_draws(law, counts.shape, rng)
     labels = decode_argmax(tally_of(estimate, law), Facts(sizes=np.ones(runs)))

@@ -53,8 +53,18 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("name", list(WORLDS))
-@pytest.mark.parametrize(("epsilon", "s"), [("0.05", 10), ("1", 30)])
+ASKED = {"loud": ("0.05", 10), "quiet": ("1", 30)}
+QUICKLY = {("easy", "loud"), ("overlapping", "quiet"), ("uneven", "loud")}  # every world, either noise
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "s"),
+    [
+        pytest.param(name, *asked, id=f"{name}-{noise}", marks=() if (name, noise) in QUICKLY else pytest.mark.slow)
+        for name in WORLDS
+        for noise, asked in ASKED.items()
+    ],
+)
 def test_predictions_hold_in_generated_worlds(name: str, epsilon: str, s: int) -> None:
     world = WORLDS[name]
     right = []
@@ -122,7 +132,7 @@ def test_the_recommended_number_of_queries_is_among_the_best_that_runs_find() ->
         return float(np.mean(right))
 
     recommended = measured(found.recommended.num_queries)
-    assert recommended > max(measured(s) for s in (4, 16, 40, 80)) - 0.02
+    assert recommended > max(measured(s) for s in (4, 16, 80)) - 0.02
 
 
 @pytest.mark.parametrize(
@@ -221,6 +231,30 @@ def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: 
     assert sizes == sorted(set(sizes)) and len(set(tried)) <= len(_candidates(view, terms("10"), 1)) + BETWEEN
 
 
+@pytest.mark.parametrize(
+    ("right", "best"),
+    [
+        ([0.860, 0.852, 0.844, 0.836, 0.828], 10),  # a straight line is seen as it is, to its very ends
+        ([0.80, 0.84, 0.86, 0.860, 0.858], 160),  # of those about as good the largest
+        ([0.70, 0.80, 0.86, 0.86, 0.845], 80),  # and none beyond
+        ([0.70, 0.80, 0.83, 0.88, 0.81], 80),
+    ],
+)
+def test_what_lies_beyond_the_top_is_not_held_up_by_it(
+    monkeypatch: pytest.MonkeyPatch, right: list[float], best: int
+) -> None:
+    found = dict(zip((10, 20, 40, 80, 160), right, strict=True))
+
+    def outcomes(self: Outlook, protocols: Any, *_: Any, **__: Any) -> list[Outcome]:
+        here = found[protocols[0].ballot.num_queries]
+        return [Outcome(labels=here, student=here)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(10, 1.0, pool=1_000))
+    told = plan(view, terms("10"), num_queries=list(found), votes_per_record=(1,), compare=False)
+    assert told.recommended.num_queries == best
+
+
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     world, tried = WORLDS["easy"], []
     outcomes = Outlook.outcomes
@@ -231,13 +265,13 @@ def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: 
 
     monkeypatch.setattr(Outlook, "outcomes", seen)
     monkeypatch.setattr(searching, "_RECOMMENDED", {})
-    settings: dict[str, Any] = {"num_records": 3000, "num_classes": 3, "encoder": "scaler"}
+    settings: dict[str, Any] = {"num_records": 3000, "num_classes": 3, "encoder": "scaler", "student": "linear"}
     for epsilon, tasks in (("1", 2), ("0.001", LEVELS)):  # votes stand out clearly from their noise, or hardly
         tried.clear()
         recommend_queries(terms(epsilon), world.pool, **settings)
         assert {len(one) for one in tried} == {tasks}
     tried.clear()
-    plan(outlook(world), terms("1"), num_queries=[6], votes_per_record=(1,))
+    plan(outlook(world, student="linear"), terms("1"), num_queries=[6], votes_per_record=(1,))
     assert {len(one) for one in tried} == {LEVELS}  # what is shown is the mean over all of them
 
 

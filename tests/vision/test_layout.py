@@ -37,6 +37,7 @@ def test_no_training_on_a_cpu_runs_convolutions_channels_last(
     assert len(convolutions) > 2 and all(convolutions)
 
 
+@pytest.mark.slow  # those kernels fail on images that lie channels last: the test above sees that none do
 def test_training_works_with_the_kernels_of_a_cpu_without_avx512() -> None:
     old_cpu = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}  # read when PyTorch starts, so in a process of its own
     done = subprocess.run([sys.executable, trainings.__file__], env=old_cpu, capture_output=True, text=True)

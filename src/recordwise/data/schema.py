@@ -12,7 +12,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -200,7 +200,7 @@ class Schema:
         plain = {
             "kind": self.kind,
             "columns": [
-                {name: value for name, value in asdict(column).items() if value not in ("", (), None)}
+                {one.name: held for one in fields(column) if (held := getattr(column, one.name)) not in ("", (), None)}
                 for column in self.columns
             ],
             "shape": list(self.shape),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from recordwise.arrays import Doubles
 from recordwise.data.samples import Samples
 from recordwise.errors import InvalidInput, whole
 from recordwise.hashing import fingerprint
@@ -23,12 +24,13 @@ SMALLEST = 2  # pool samples that a query should own on average, at least
 HOPELESS = 0.25  # votes per query, in deviations of their noise, below which more queries are not tried
 WORSE, PATIENCE = 0.01, 2  # so much below the best, so many times in a row, ends the search
 LEAST_TRIED = 5  # numbers of queries that are tried anyway, unless they get worse
-GAIN = 0.005  # by which more queries must be better, to go on; and about as good as the best is whatever is so near
+GAIN = 0.005  # by which more queries must be better, to go on
+AS_GOOD = 0.0075  # about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
-NEARBY = 0.5  # how far, in logs of sizes, what was found at one of them says something about another
+NEARBY = 1.0  # how far, in logs of sizes, what was found at one of them says something about another
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
-LOW = 2.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
+LOW = 3.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
 
 _RECOMMENDED: dict[Any, int] = {}  # by all that it depends on: a search parameter by parameter asks again and again
 
@@ -110,15 +112,8 @@ class Tried:
         A few simulated runs are noisy, and the truth changes slowly with the number of queries. It is finer than what
         labelled samples show of it, never coarser, and more queries can follow it.
         """
-        where, stands = np.log([one.num_queries for one in self.found]), np.array(self.standing)
-        if len(where) == 1:
-            return 0
-        beyond = 2 * where[0] - where[1], 2 * where[-1] - where[-2]  # at either end the curve is taken to go on level
-        around = np.concatenate([beyond[:1], where, beyond[1:]])
-        values = np.concatenate([stands[:1], stands, stands[-1:]])
-        weight = np.exp(-0.5 * ((where[:, None] - around) / NEARBY) ** 2)
-        smooth = weight @ values / weight.sum(axis=1)
-        return int(np.flatnonzero(smooth >= smooth.max() - GAIN)[-1])
+        smooth = _smooth(np.log([one.num_queries for one in self.found]), np.array(self.standing))
+        return int(np.flatnonzero(smooth >= smooth.max() - AS_GOOD)[-1])
 
     def between(self) -> int | None:
         """The size in the middle of the wider gap beside the best; None where both are narrow."""
@@ -205,6 +200,20 @@ def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
         labels_per_record=outlook.labels_per_record,
     )
     return visible(terms.protocols(ballot, outlook.num_records)[0], outlook.num_records)
+
+
+def _smooth(where: Doubles, stands: Doubles) -> Doubles:
+    """What the parabola says at each place that fits best nearby: near its top such a curve is one.
+
+    A mean of what is nearby would lower the top and hold up what lies beyond it.
+    """
+    found = []
+    for here in where:
+        apart = where - here
+        weight = np.exp(-0.25 * (apart / NEARBY) ** 2)  # its square counts
+        powers = np.vander(apart, 3, increasing=True)
+        found.append(np.linalg.lstsq(weight[:, None] * powers, weight * stands, rcond=None)[0][0])
+    return np.array(found)
 
 
 def _past_the_best(right: Sequence[float]) -> bool:
