@@ -340,12 +340,15 @@ def test_a_network_that_exaggerates_joins_by_half(monkeypatch: pytest.MonkeyPatc
     assert chosen.network_penalty is not None and chosen.network_share == 0.5
 
 
-def test_the_student_is_never_surer_than_the_rows_that_it_saw_bear_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folds know a quarter of the truth, so held-out rows ask for much more of it; all rows together know it whole."""
+@pytest.mark.parametrize(("by_folds", "by_all"), [(0.25, 1.0), (1.0, 0.25)])
+def test_the_student_is_no_surer_than_held_out_rows_and_those_that_it_saw_bear_out(
+    monkeypatch: pytest.MonkeyPatch, by_folds: float, by_all: float
+) -> None:
+    """Parts know the whole truth or a quarter of it: whoever knows a quarter asks for much more of them."""
     scale = WORLD.pool.std(axis=0)
 
     def parts(vectors: Any, tables: Any) -> list[Any]:
-        known = 1.0 if tables[0].counted.all() else 0.25
+        known = by_all if tables[0].counted.all() else by_folds
         truth = known * vectors[:, 4] * scale[4]
         return [np.stack([-truth, truth], axis=1), np.zeros((len(vectors), 2), dtype=np.float32)]
 
