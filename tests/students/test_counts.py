@@ -362,6 +362,23 @@ def test_the_student_is_no_surer_than_held_out_rows_and_those_that_it_saw_bear_o
     assert choice.choose(material, rng=seeded(0, "too unsure folds")).weights[0] == pytest.approx(1, abs=0.15)
 
 
+def test_the_fewer_queries_a_class_has_the_more_the_rows_that_parts_saw_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = []
+
+    def asked(views: Any) -> Any:
+        shares.append([view.share for view in views])
+        return blend(views)
+
+    monkeypatch.setattr(choice, "blend", asked)
+    monkeypatch.setattr(choice, "CLEARLY", np.inf)  # the table's part stays out
+    for s in (6, 60):
+        learn_from_counts(WORLD.pool, [asked_of(WORLD, "2", s=s)])
+    held_out_and_seen = [one for one in shares if len(one) == 2]
+    np.testing.assert_allclose(held_out_and_seen, [[1 / 3, 2 / 3], [14 / 15, 1 / 15]])
+
+
 def test_where_the_discriminant_misleads_the_labels_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def astray(vectors: Any, tables: Any) -> Any:
         return np.random.default_rng(1).normal(size=(7, 2))
