@@ -27,6 +27,7 @@ from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts
 from recordwise.students.parts import (
     BIAS,
     LABEL_PENALTY,
+    LEAST_SHARE,
     SPREAD,
     USUAL,
     Network,
@@ -539,6 +540,8 @@ def test_a_blend_is_likelier_than_those_nearby() -> None:
 
     for step in 0.02 * np.vstack([np.eye(4), -np.eye(4)]):
         assert cost(found + step) > cost(found)
+    other = replace(view, parts=parts[::-1], share=0.0)  # has no say
+    np.testing.assert_allclose(np.concatenate(blend([view, other])), found, atol=1e-3)
 
 
 def test_nothing_of_any_part_leaves_the_class_shares() -> None:
@@ -547,3 +550,17 @@ def test_nothing_of_any_part_leaves_the_class_shares() -> None:
     answers = softmax(View(base=common(tables), parts=[part], tables=tables).mixed(np.zeros(1), np.zeros(2)))
     shares = tables[0].rates @ tables[0].prior / tables[0].rates.sum()
     np.testing.assert_allclose(answers, np.tile(shares, (len(answers), 1)), atol=1e-6)
+
+
+def test_no_class_is_ruled_out_by_the_shares() -> None:
+    tables = [replace(table, prior=np.tile([1.0, 0.0], (60, 1))) for table in tables_of([asked_of(WORLD, "1")])]
+    np.testing.assert_allclose(softmax(common(tables)[None])[0], [1, LEAST_SHARE], rtol=2e-3)
+
+
+def test_what_a_fold_takes_for_the_class_shares_has_not_seen_its_rows() -> None:
+    material = material_of(asked_of(WORLD, "2"))
+    trial = choice._Trial.of(material, [np.arange(60) % choice.FOLDS], seeded(0, "unseen shares"))
+    base = trial.held(trial.decoded()).base
+    for held, out in zip(trial.fitted, trial.held_out, strict=True):
+        np.testing.assert_allclose(base[out], np.tile(common(held), (int(out.sum()), 1)), rtol=1e-6)
+    assert len(np.unique(base, axis=0)) == choice.FOLDS
