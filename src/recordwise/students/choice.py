@@ -96,7 +96,7 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
     weight, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
     if _clearly(blended[2] - score, CLEARLY):
         penalty, parts, (weights, bias, score) = weight, [*decoded, logits], blended
-    else:
+    else:  # the score stays that of the held-out rows' own weights: a network that only undoes the change gains nothing
         weights, bias = trial.settled(decoded)
     network_penalty, share = None, 1.0
     base = trial.mixed(parts, weights, bias)
