@@ -172,17 +172,21 @@ def purity(owner: Ints, labels: Ints) -> float:
     return float(table.max(axis=1).sum() / len(labels))
 
 
-def unit_length(bed: Bed) -> tuple[Floats, Floats]:
-    """Records and test for noisy SGD: scaled by the pool, then of length one, so that clipping treats all alike."""
+def unit_length(bed: Bed, *, scale: bool = True) -> tuple[Floats, Floats]:
+    """Records and test for noisy SGD: scaled by the pool, then of length one, so that clipping treats all alike.
+
+    Args:
+      scale: Not where directions are weighted already.
+    """
     scaler = Scaler().fit(bed.vectors[0])
-    scaled = [scaler.transform(vectors) for vectors in bed.vectors[1:]]
+    scaled = [scaler.transform(vectors) if scale else vectors for vectors in bed.vectors[1:]]
     records, test = (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9) for vectors in scaled)
     return records, test
 
 
-def noisy_sgd(bed: Bed, epsilon: float) -> list[dict[str, float]]:
+def noisy_sgd(bed: Bed, epsilon: float, *, scale: bool = True) -> list[dict[str, float]]:
     """What a softmax regression by noisy SGD gives, for each draw."""
-    (_, labels, truth), (records, test) = bed.labels, unit_length(bed)
+    (_, labels, truth), (records, test) = bed.labels, unit_length(bed, scale=scale)
     found = []
     for draw in range(DRAWS):
         rival = NoisySGD1(
