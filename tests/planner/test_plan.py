@@ -238,6 +238,7 @@ def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: 
         ([0.80, 0.84, 0.86, 0.860, 0.858], 160),  # of those about as good the largest
         ([0.70, 0.80, 0.86, 0.86, 0.845], 80),  # and none beyond
         ([0.70, 0.80, 0.83, 0.88, 0.81], 80),
+        ([0.70, 0.82, 0.86, 0.83, 0.845], 80),  # an unlucky one is known by those beside it
     ],
 )
 def test_what_lies_beyond_the_top_is_not_held_up_by_it(

@@ -25,7 +25,10 @@ from recordwise.randomness import seeded
 from recordwise.students import choice, counts, student_from, teach
 from recordwise.students.counts import Asked, Learnt, _tables, learn_from_counts, tables_of
 from recordwise.students.parts import (
+    BIAS,
     LABEL_PENALTY,
+    LEAST_SHARE,
+    SPREAD,
     USUAL,
     Network,
     View,
@@ -33,8 +36,10 @@ from recordwise.students.parts import (
     common,
     discriminant,
     labelled,
+    logits_of,
     regression,
 )
+from recordwise.students.table import loss
 from recordwise.votes import NOBODY, Ballot, Votes, cast_votes
 
 
@@ -80,6 +85,15 @@ def votes_of(world: World, queries: Queries, abstaining: Ints | None = None) -> 
     chosen = votes.queries.copy()
     chosen[abstaining] = NOBODY
     return Votes(ballot, chosen, votes.labels)
+
+
+def material_of(queries: Asked) -> choice.Material:
+    """What choices about WORLD are made with."""
+    vectors = ((WORLD.pool - WORLD.pool.mean(axis=0)) / WORLD.pool.std(axis=0)).astype(np.float32)
+    without = partial(counts._without, [queries])
+    return choice.Material(
+        vectors=vectors, owners=[queries.owner], tables=tables_of([queries]), without=without, hidden=None
+    )
 
 
 def right(learnt: Learnt, world: World) -> float:
@@ -332,31 +346,66 @@ def test_a_network_that_exaggerates_joins_by_half(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(choice, part, lambda *given: blind)
     monkeypatch.setattr(choice, "network", twice)
     queries = asked_of(WORLD, "2")
-    material = choice.Material(
-        vectors=((WORLD.pool - WORLD.pool.mean(axis=0)) / scale).astype(np.float32), owners=[queries.owner],
-        tables=tables_of([queries]), without=lambda folds, fold: tables_of([queries]), hidden=1,
-    )  # fmt: skip
+    material = replace(material_of(queries), without=lambda folds, fold: tables_of([queries]), hidden=1)
     chosen = choice.choose(material, rng=seeded(0, "exaggerating"))
     assert chosen.network_penalty is not None and chosen.network_share == 0.5
 
 
-def test_the_student_is_never_surer_than_the_rows_that_it_saw_bear_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folds know a quarter of the truth, so held-out rows ask for much more of it; all rows together know it whole."""
+@pytest.mark.parametrize(("by_folds", "by_all"), [(0.25, 1.0), (1.0, 0.25)])
+def test_the_student_is_no_surer_than_held_out_rows_and_those_that_it_saw_bear_out(
+    monkeypatch: pytest.MonkeyPatch, by_folds: float, by_all: float
+) -> None:
+    """Parts know the whole truth or a quarter of it: whoever knows a quarter asks for much more of them."""
     scale = WORLD.pool.std(axis=0)
 
     def parts(vectors: Any, tables: Any) -> list[Any]:
-        known = 1.0 if tables[0].counted.all() else 0.25
+        known = by_all if tables[0].counted.all() else by_folds
         truth = known * vectors[:, 4] * scale[4]
         return [np.stack([-truth, truth], axis=1), np.zeros((len(vectors), 2), dtype=np.float32)]
 
     monkeypatch.setattr(choice, "_decoded", parts)
     monkeypatch.setattr(choice, "CLEARLY", np.inf)  # the table's part stays out
-    queries = asked_of(WORLD, "2")
-    material = choice.Material(
-        vectors=((WORLD.pool - WORLD.pool.mean(axis=0)) / scale).astype(np.float32), owners=[queries.owner],
-        tables=tables_of([queries]), without=partial(counts._without, [queries]), hidden=None,
-    )  # fmt: skip
+    material = material_of(asked_of(WORLD, "2"))
     assert choice.choose(material, rng=seeded(0, "too unsure folds")).weights[0] == pytest.approx(1, abs=0.15)
+
+
+def test_the_fewer_queries_a_class_has_the_more_the_rows_that_parts_saw_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = []
+
+    def asked(views: Any) -> Any:
+        shares.append([view.share for view in views])
+        return blend(views)
+
+    monkeypatch.setattr(choice, "blend", asked)
+    monkeypatch.setattr(choice, "CLEARLY", np.inf)  # the table's part stays out
+    for s in (6, 60):
+        learn_from_counts(WORLD.pool, [asked_of(WORLD, "2", s=s)])
+    held_out_and_seen = [one for one in shares if len(one) == 2]
+    np.testing.assert_allclose(held_out_and_seen, [[1 / 3, 2 / 3], [14 / 15, 1 / 15]])
+
+
+def test_the_student_is_the_blend_that_was_chosen() -> None:
+    material = material_of(asked_of(WORLD, "2"))
+    vectors, tables = material.vectors, material.tables
+    weights, bias = np.array([0.3, 1.2]), np.array([0.4, -0.1])
+    chosen = choice.Choice(
+        weights=weights, bias=bias, penalty=None, network_penalty=None, network_share=1.0, strength=10.0, explained=0.0
+    )
+    parts = [logits_of(vectors, made(vectors, tables)) for made in (discriminant, labelled)]
+    blended = View(base=common(tables), parts=parts, tables=tables).mixed(weights, bias)
+    np.testing.assert_allclose(logits_of(vectors, counts._linear(material, chosen)[0]), blended, atol=1e-4)
+
+
+def test_a_discriminant_alone_that_exaggerates_is_believed_the_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too few queries for folds, all rows say how much of it goes in."""
+    world = mixed_world(weights=(2, 0, 0, 0, 0, 0))
+    queries = asked_of(world, "1", s=4)
+    alone = learn_from_counts(world.pool, [queries])
+    monkeypatch.setattr(counts, "discriminant", lambda *given: 4 * discriminant(*given))
+    exaggerating = learn_from_counts(world.pool, [queries])
+    assert len(alone.weights) == 1 and exaggerating.weights[0] < 0.5 * alone.weights[0]
 
 
 def test_where_the_discriminant_misleads_the_labels_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,9 +525,42 @@ def test_weights_that_no_row_speaks_of_are_the_usual_ones() -> None:
     np.testing.assert_allclose(bias, 0)
 
 
+def test_a_blend_is_likelier_than_those_nearby() -> None:
+    tables = [replace(table, prior=np.zeros((60, 2))) for table in tables_of([asked_of(WORLD, "0.03")])]
+    truth = 2 * WORLD.pool[:, 4]
+    astray = np.random.default_rng(0).normal(size=len(truth))
+    parts = [np.stack([-one, one], axis=1).astype(np.float32) for one in (truth, astray)]
+    view = View(base=np.log([0.9, 0.1]), parts=parts, tables=tables)
+    found = np.concatenate(blend([view]))
+
+    def cost(values: Any) -> float:
+        weights, bias = values[:2], values[2:]
+        unusual = ((weights - USUAL[2]) / SPREAD[2]) ** 2
+        return loss(view.mixed(weights, bias), tables)[0] + 0.5 * float(unusual.sum() + BIAS * (bias**2).sum())
+
+    for step in 0.02 * np.vstack([np.eye(4), -np.eye(4)]):
+        assert cost(found + step) > cost(found)
+    other = replace(view, parts=parts[::-1], share=0.0)  # has no say
+    np.testing.assert_allclose(np.concatenate(blend([view, other])), found, atol=1e-3)
+
+
 def test_nothing_of_any_part_leaves_the_class_shares() -> None:
     tables = tables_of([asked_of(WORLD, "1")])
     part = np.ones((len(WORLD.pool), 2), dtype=np.float32)
     answers = softmax(View(base=common(tables), parts=[part], tables=tables).mixed(np.zeros(1), np.zeros(2)))
     shares = tables[0].rates @ tables[0].prior / tables[0].rates.sum()
     np.testing.assert_allclose(answers, np.tile(shares, (len(answers), 1)), atol=1e-6)
+
+
+def test_no_class_is_ruled_out_by_the_shares() -> None:
+    tables = [replace(table, prior=np.tile([1.0, 0.0], (60, 1))) for table in tables_of([asked_of(WORLD, "1")])]
+    np.testing.assert_allclose(softmax(common(tables)[None])[0], [1, LEAST_SHARE], rtol=2e-3)
+
+
+def test_what_a_fold_takes_for_the_class_shares_has_not_seen_its_rows() -> None:
+    material = material_of(asked_of(WORLD, "2"))
+    trial = choice._Trial.of(material, [np.arange(60) % choice.FOLDS], seeded(0, "unseen shares"))
+    base = trial.held(trial.decoded()).base
+    for held, out in zip(trial.fitted, trial.held_out, strict=True):
+        np.testing.assert_allclose(base[out], np.tile(common(held), (int(out.sum()), 1)), rtol=1e-6)
+    assert len(np.unique(base, axis=0)) == choice.FOLDS

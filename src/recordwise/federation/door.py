@@ -140,11 +140,11 @@ class Door:
             if self._guests >= GUESTS:
                 connection.close()
             else:
+                self._guests += 1  # at once: several that are waiting are accepted before the first is greeted
                 await self._start(self._greet(connection))
 
     async def _greet(self, connection: socket.socket) -> None:
         """Let a connection in if it shows a registered key in time."""
-        self._guests += 1
         try:
             stay_alive(connection)
             reader = asyncio.StreamReader()

@@ -44,7 +44,7 @@ class Choice:
       network_penalty: Of the network on top; None where there is none.
       network_share: What of the network's logits is added.
       strength: As `strength_of` finds it.
-      explained: Nats per query beyond equal class shares in all queries.
+      explained: Nats per query beyond equal class shares in all queries, at the weights that suit held-out rows.
     """
 
     weights: Doubles
@@ -96,7 +96,7 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
     weight, logits, blended = max(tried, key=lambda one: float(one[2][2].sum()))
     if _clearly(blended[2] - score, CLEARLY):
         penalty, parts, (weights, bias, score) = weight, [*decoded, logits], blended
-    else:
+    else:  # the score stays that of the held-out rows' own weights: a network that only undoes the change gains nothing
         weights, bias = trial.settled(decoded)
     network_penalty, share = None, 1.0
     base = trial.mixed(parts, weights, bias)
@@ -109,7 +109,7 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
                 found = trial.scored(joined)
                 if _clearly(found - score, NETWORK_CLEARLY):
                     network_penalty, share, answers, score = weight, some, joined, found
-    common = np.concatenate([_common(table) for table in trial.judges])
+    alike = np.concatenate([_all_alike(table) for table in trial.judges])
     return Choice(
         weights=weights,
         bias=bias,
@@ -117,7 +117,7 @@ def choose(material: Material, *, rng: np.random.Generator) -> Choice:
         network_penalty=network_penalty,
         network_share=share,
         strength=strength_of(trial.shares(answers), trial.judges),
-        explained=float((score - common).mean()),
+        explained=float((score - alike).mean()),
     )
 
 
@@ -276,7 +276,7 @@ def _clearly(gain: Doubles, nats: float) -> bool:
     return bool(gain.sum() > max(nats, float(gain.std()) * np.sqrt(len(gain))))
 
 
-def _common(table: CountTable) -> Doubles:
+def _all_alike(table: CountTable) -> Doubles:
     """The counted rows' log-likelihoods when all queries have the same class shares."""
     totals = np.maximum((table.counted[:, None] * table.cells).sum(axis=0), 1e-9)
     fit, _ = table.log_likelihood(np.tile(totals / totals.sum(), (len(table.cells), 1)))
