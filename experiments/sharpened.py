@@ -96,7 +96,8 @@ def theirs(bed: Bed, epsilon: float, student: str) -> Row:
     """Noisy SGD under (epsilon, 1e-5), add-remove."""
     given = noisy_sgd(bed, epsilon) if student == NOISY_SGD else noisy_sgd(weighted(bed), epsilon, scale=False)
     found = [round(one["accuracy"], 4) for one in given]
-    return {"test_accuracy": found, "label_accuracy": [], "neighbours": "add-remove", "delta": 1e-5}
+    other = {"method": "noisy-sgd-1", "neighbours": "add-remove", "delta": 1e-5}
+    return {"test_accuracy": found, "label_accuracy": [], **other}
 
 
 def row_of(name: str, bed: Bed, way: str, student: str, epsilon: float, s: int) -> Row:

@@ -44,7 +44,7 @@ class Choice:
       network_penalty: Of the network on top; None where there is none.
       network_share: What of the network's logits is added.
       strength: As `strength_of` finds it.
-      explained: Nats per query beyond equal class shares in all queries.
+      explained: Nats per query beyond equal class shares in all queries, at the weights that suit held-out rows.
     """
 
     weights: Doubles
