@@ -91,7 +91,7 @@ class Learnt:
         any other student (`teach`).
       turnout: How many records vote at each query, one for each release.
       contrast: Whether the classes lie apart, one for each release.
-      explained: How much likelier held-out rows are under the student's parts, at the weights that suit those rows, than
+      explained: How much likelier held-out rows are under the student's parts, at the weights that suit them, than
         under equal class shares in all queries, in nats per query; None where queries are too few to hold any out.
       penalty: The chosen penalty of the fit to the table; None where the decoder's labels alone were chosen.
       weights: How much of the decoder's two students and of the table's went in.
