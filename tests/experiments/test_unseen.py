@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -54,12 +55,17 @@ def test_what_the_page_says_of_unseen_sets_is_what_the_rows_say() -> None:
         ours = row["test_accuracy"]
         other = max((row[f"{way}_accuracy"] for way in ("labels", "noisy_sgd")), key=np.mean)
         level.append(np.mean(ours) >= np.mean(other) - max(np.std(ours), np.std(other)))
-    assert (sum(level), len(level)) == (71, 78)
+    assert (sum(level), len(level)) == (84, 96)
     behind = {(row["data"], row["epsilon"]) for fine, row in zip(level, rows, strict=True) if not fine}
     large = {(name, epsilon) for name, epsilon in behind if epsilon >= 0.5}
-    assert large == {("german", 1.0), ("german", 2.0), ("supermarket", 1.0), ("supermarket", 2.0)}
+    everywhere = {(name, epsilon) for name in ("german", "pima-indians-diabetes") for epsilon in (0.5, 1.0, 2.0)}
+    assert large == everywhere | {("supermarket", 1.0), ("supermarket", 2.0)}
     unsure = [row for row in rows if row["epsilon"] >= 0.5 and np.mean(row["counts_calibration_error"]) > 0.0505]
-    assert [row["data"] for row in unsure] == [*["abalone"] * 3, "segment", *["german"] * 3]
+    seldom, always = (
+        {"phoneme": 1, "abalone": 2, "segment": 2, "winequality-red": 2},
+        {"german", "pima-indians-diabetes"},
+    )
+    assert Counter(row["data"] for row in unsure) == seldom | dict.fromkeys(always, 3)
 
 
 def test_a_dirichlet_split_gives_silos_other_classes() -> None:
