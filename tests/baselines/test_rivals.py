@@ -208,13 +208,7 @@ def _weakened(model: Rival) -> Rival:
     return model
 
 
-# The same noise and steps as noisy-sgd-1's, which is audited every time, through one more layer.
-SLOW = {"noisy-sgd-2"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sorted(AUDITED)]
-)
+@pytest.mark.parametrize("name", sorted(AUDITED))
 def test_draws_do_not_refute_the_guarantee_but_do_refute_its_twin(name: str) -> None:
     """A healthy method fails this with probability at most 1e-9."""
     one, other = _neighbours()
