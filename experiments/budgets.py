@@ -34,11 +34,7 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.data:
         known = planning.bed(name, None)
-        bed = Bed(
-            (known.pool, known.records, known.test),
-            (known.pool_labels, known.record_labels, known.test_labels),
-            known.encoder,
-        )
+        bed = Bed.of(known)
         for epsilon in given.epsilon:
             earlier = next((one for one in _rows() if _cell(one) == (name, epsilon)), None) if given.only else None
             row = measure(name, bed, epsilon, COMMAND, earlier, s=given.queries, abstaining=known.abstaining)

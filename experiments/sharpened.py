@@ -130,9 +130,7 @@ def main() -> None:
     asked = [STUDENTS[given.only]] if given.only else list(STUDENTS.values())
     replaced = partial(merge, "sharpened", keys=("data", "way", "setting", "student"), joined=lambda row, earlier: row)
     for name in given.data:
-        known = planning.bed(name, None)
-        vectors = (known.pool, known.records, known.test)
-        plain = Bed(vectors, (known.pool_labels, known.record_labels, known.test_labels), known.encoder)
+        plain = Bed.of(planning.bed(name, None))
         for way in given.ways:
             bed = seen(plain, way)
             for epsilon in given.epsilon:

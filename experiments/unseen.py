@@ -55,6 +55,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from benchmarks.provenance import hardware, versions
 
+from experiments import beds
 from experiments.rows import Row, Setting, result_row
 from experiments.scores import columns, measured
 from experiments.steps import cast_votes
@@ -91,6 +92,15 @@ class Bed:
     vectors: tuple[Floats, Floats, Floats]
     labels: tuple[Ints, Ints, Ints]
     encoder: str
+
+    @classmethod
+    def of(cls, known: beds.Bed) -> Bed:
+        """One of the sets that the method was developed on."""
+        return cls(
+            (known.pool, known.records, known.test),
+            (known.pool_labels, known.record_labels, known.test_labels),
+            known.encoder,
+        )
 
     @property
     def num_classes(self) -> int:
