@@ -16,7 +16,7 @@ from recordwise.protocols.terms import Terms
 from recordwise.votes import Ballot
 
 SPREAD = 0.1  # of the tasks beyond either end of an interval: it holds the other four fifths
-BEYOND = 0.02  # and so much wider at either end: three quarters of what was measured lie inside then
+BEYOND = 0.02  # and so much wider at either end: four fifths of what was measured lie inside then
 
 
 @dataclass(frozen=True)
