@@ -40,12 +40,12 @@ def taught(kind: str, vectors: Any, num_classes: int) -> Any:
     network = Network(RNG.normal(size=(dim + 1, 4)), RNG.normal(size=(4, num_classes))) if kind == "network" else None
     coefficients, shift = RNG.normal(size=(dim + 1, num_classes)), RNG.normal(size=num_classes)
     regions = (region(dim, num_classes), region(dim, num_classes)) if kind == "regions" else ()
-    return TableStudent(coefficients, Scaler().fit(vectors), shift, network, regions)
+    return TableStudent(coefficients, Scaler().fit(vectors), shift, network, regions, 0.6)
 
 
 def region(dim: int, num_classes: int) -> Regions:
     shares = RNG.dirichlet(np.ones(num_classes), size=5)
-    return Regions(RNG.normal(size=(dim + 1, 5)), RNG.normal(size=(5, num_classes)), shares, 0.2)
+    return Regions(RNG.normal(size=(dim + 1, 5)), RNG.normal(size=(5, num_classes)), shares)
 
 
 def published(pool: Any, encoder: Any, kind: str = "table", num_classes: int = 3, **more: Any) -> Published:

@@ -208,7 +208,7 @@ def test_settings_are_shown_as_they_came_out(table: Summary, summary: Summary) -
     assert summary.settled["num_queries"] == "30"
     assert summary.settled["mechanism"] == "laplace (central trust)"
     assert summary.settled["decoder"] == "field"
-    assert summary.settled["student"].startswith("linear with the class shares of each query's region, from the ")
+    assert summary.settled["student"].startswith("linear with the class shares of the queries around a sample, from ")
     page = render(table)
     assert "Table(), 3 numbers a sample" in page and "asked for: auto" in page
 

@@ -51,14 +51,14 @@ def test_every_trust_model_and_several_rounds_teach_from_counts(trust: Any, epsi
 
 def test_a_network_joins_by_default_where_the_release_shows_that_lines_do_not_do() -> None:
     rng = seeded(0, "curved")
-    pool, records, test = (rng.uniform(-2, 2, size=(size, 2)).astype(np.float32) for size in (1_500, 10_000, 2_000))
+    pool, records, test = (rng.uniform(-2, 2, size=(size, 3)).astype(np.float32) for size in (1_500, 10_000, 2_000))
     labels, truth = ((np.abs(x[:, 0]) + 0.3 * x[:, 1] > 1).astype(np.int64) for x in (records, test))
     by_default, line = (
         PrivateDistiller(epsilon=1.0, num_queries=60, student=student).fit(records, labels, X_public=pool, noise=NOISE)
         for student in ("counts", {"name": "counts", "hidden": None})
     )
     assert by_default.student_.network is not None and line.student_.network is None
-    assert by_default.score(test, truth) > 0.95 > line.score(test, truth)
+    assert by_default.score(test, truth) > max(0.95, line.score(test, truth) + 0.02)
     plain = PrivateDistiller(epsilon=0.5, num_queries=12).fit(*RECORDS, X_public=POOL, noise=NOISE)
     assert plain.student_.network is None
 

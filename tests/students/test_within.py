@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recordwise.arrays import Doubles, Floats, Ints, softmax
+from recordwise.arrays import Doubles, Floats, Ints, Singles, softmax
 from recordwise.labels import query_graph
 from recordwise.labels.likelihood import CellLaw
 from recordwise.privacy.noise import SeededNoise
@@ -16,7 +16,16 @@ from recordwise.protocols.central import CentralLaplace
 from recordwise.queries import KMeansQueries
 from recordwise.students.counts import Asked, TableStudent, learn_from_counts
 from recordwise.students.table import CountTable, mean_over
-from recordwise.students.within import UNKNOWN, believable, folds_of, mates_of, regions_of, strength_of, with_regions
+from recordwise.students.within import (
+    LEAST,
+    UNKNOWN,
+    believable,
+    folds_of,
+    mates_of,
+    regions_of,
+    strength_of,
+    with_regions,
+)
 from recordwise.votes import Ballot, cast_votes
 
 RNG = np.random.default_rng(0)
@@ -97,25 +106,65 @@ def test_a_strong_student_is_left_by_noisy_shares_less() -> None:
     assert strong < weak / 3
 
 
-def test_a_sample_gets_the_shares_of_its_own_region() -> None:
+def apart(*, counted: Doubles) -> tuple[Singles, Ints, CountTable]:
+    """A pool in six clusters that lie far apart, and a table of it that hardly has noise."""
     centres = 10 * RNG.normal(size=(6, 4))
     owner = np.arange(60) % 6
     pool = (centres[owner] + 0.1 * RNG.normal(size=(60, 4))).astype(np.float32)
-    shares = RNG.dirichlet(np.ones(3), size=6)
-    table = replace(table_of(shares, votes=1e6, std=1e-3), mean=mean_over(owner, 6), counted=np.arange(6) != 2.0)
+    table = table_of(RNG.dirichlet(np.ones(3), size=6), votes=1e6, std=1e-3)
+    return pool, owner, replace(table, mean=mean_over(owner, 6), counted=counted)
+
+
+def test_a_sample_gets_the_shares_of_the_queries_around_it() -> None:
+    pool, owner, table = apart(counted=(np.arange(6) != 2).astype(np.float64))
     logits = RNG.normal(size=(60, 3)).astype(np.float32)
-    regions = regions_of(pool, np.ones(4), softmax(logits), [table], 0.4)
-    found = with_regions(pool, logits, regions)
-    some = owner != 2  # a query that does not count is no region
-    assert len(regions[0].shares) == 5 and regions[0].weight == pytest.approx(0.6)
-    assert np.allclose(found.sum(axis=1), 1)
-    # Its mean over a region is what is believed there, and its spread is as much of the student's as it is believed.
+    regions = regions_of(pool, np.ones(4), softmax(logits), [table])
+    assert len(regions[0].shares) == 5  # a query that does not count is no region
+    near = regions[0].near(pool)
+    assert np.allclose(near.sum(axis=1), 1)
     believed = table.cells / 1e6
-    for query in set(owner[some]):
-        assert np.allclose(found[owner == query].mean(axis=0), believed[query], atol=0.01)
-    sure = with_regions(pool, logits, [replace(regions[0], weight=0.0)])
-    assert np.allclose(found, 0.4 * sure + 0.6 * regions[0].shares[regions[0].at(pool)])
-    assert np.allclose(with_regions(pool, logits, ()), softmax(logits))
+    for place, query in enumerate([0, 1, 3, 4, 5]):
+        assert np.allclose(near[owner == query, place], 1)  # the others lie far away
+        alone = with_regions(pool[owner == query], logits[owner == query], regions, 0.0)
+        assert np.allclose(alone, np.maximum(believed[query], LEAST), atol=1e-3)
+        # The student itself is moved so that its mean is what is believed, but for the doubt that always meets it.
+        moved = with_regions(pool[owner == query], logits[owner == query], regions, 1.0)
+        assert np.allclose(moved.mean(axis=0), believed[query], atol=0.01)
+    assert np.allclose(with_regions(pool, logits, (), 0.3), softmax(logits))
+
+
+def test_odds_are_the_students_to_the_power_of_the_slope() -> None:
+    pool, _, table = apart(counted=np.ones(6))
+    logits = RNG.normal(size=(60, 3)).astype(np.float32)
+    regions = regions_of(pool, np.ones(4), softmax(logits), [table])
+    own, around, both = (np.log(with_regions(pool, logits, regions, slope)) for slope in (1.0, 0.0, 0.4))
+    odds = [one - one[:, :1] for one in (own, around, both)]
+    assert np.allclose(odds[2], 0.4 * odds[0] + 0.6 * odds[1])
+
+
+def test_between_two_queries_shares_change_softly_and_means_stay() -> None:
+    """Two halves of one cloud: at their border both count alike, and over each half the mean is what was released."""
+    rng = np.random.default_rng(3)
+    pool = rng.normal(size=(4_000, 1)).astype(np.float32)
+    owner = (pool[:, 0] > 0).astype(np.int64)
+    wanted = np.array([[0.8, 0.2], [0.3, 0.7]])
+    table = replace(table_of(wanted, votes=1e8, std=1e-3), mean=mean_over(owner, 2))
+    nothing = np.zeros((4_000, 2), dtype=np.float32)
+    regions = regions_of(pool, np.ones(1), softmax(nothing), [table])
+    _, at = regions[0].around(np.array([[-3.0], [-0.1], [0.1], [3.0]], dtype=np.float32))
+    assert (np.diff(at[:, 1]) > 0).all() and at[1, 0] - at[2, 0] < 0.15 < at[0, 0] - at[1, 0]
+    _, shares = regions[0].around(pool)
+    assert np.allclose(table.mean @ shares, wanted, atol=0.02)
+
+
+def test_queries_of_one_sample_each_are_regions_too() -> None:
+    pool = RNG.normal(size=(8, 3)).astype(np.float32)
+    table = table_of(RNG.dirichlet(np.ones(2), size=8), votes=1e6, std=1e-3)
+    for one in (pool, np.zeros_like(pool)):  # the second: all samples are the same
+        regions = regions_of(one, np.ones(3), np.full((8, 2), 0.5, dtype=np.float32), [table])
+        found = with_regions(one, np.zeros((8, 2), dtype=np.float32), regions, 0.5)
+        assert np.isfinite(found).all() and np.allclose(found.sum(axis=1), 1)
+    assert np.allclose(regions[0].near(one), 1 / 8)
 
 
 def surprise(student: TableStudent, samples: Floats, labels: Ints) -> float:

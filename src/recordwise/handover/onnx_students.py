@@ -13,6 +13,7 @@ from recordwise.handover.onnx_graph import Graph
 from recordwise.students.counts import TableStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
+from recordwise.students.within import DOUBT, LEAST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +89,26 @@ def _from_counts(graph: Graph, vectors: str, student: TableStudent) -> str:
     if student.network is not None:
         hidden = graph.add("Tanh", graph.affine(value, student.network.first[:-1], student.network.first[-1]))
         logits = graph.add("Add", logits, graph.add("MatMul", hidden, graph.constant(student.network.second)))
-    shares = []
-    for one in student.regions:
-        scores = graph.affine(value, one.nearness[:-1], one.nearness[-1])
-        place = graph.add("ArgMax", scores, axis=1, keepdims=0)
-        logits = graph.add("Add", logits, graph.add("Gather", graph.constant(one.offsets), place, axis=0))
-        shares.append(graph.add("Gather", graph.constant(one.weight * one.shares), place, axis=0))
-    own = graph.constant(1 - sum(one.weight for one in student.regions))
-    known = graph.add("Mul", graph.add("Softmax", logits, axis=1), own)
-    for share in shares:
-        known = graph.add("Add", known, share)
+    known = _with_regions(graph, value, logits, student)
     odds = graph.add("Mul", known, graph.constant(np.exp(student.shift - student.shift.max())))
     return graph.add("Div", odds, graph.add("ReduceSum", odds, graph.constant([1], np.int64), keepdims=1))
+
+
+def _with_regions(graph: Graph, vectors: str, logits: str, student: TableStudent) -> str:
+    """As `recordwise.students.within.with_regions`, but that rows need not sum to one."""
+    if not student.regions:
+        return graph.add("Softmax", logits, axis=1)
+    around = graph.constant(0.0)
+    for one in student.regions:
+        near = graph.add("Softmax", graph.affine(vectors, one.nearness[:-1], one.nearness[-1]), axis=1)
+        logits = graph.add("Add", logits, graph.add("MatMul", near, graph.constant(one.offsets)))
+        shares = graph.add("MatMul", near, graph.constant(one.shares / len(student.regions)))
+        around = graph.add("Add", around, shares)
+    around = graph.add("Max", around, graph.constant(LEAST))
+    own = graph.add("Mul", graph.add("Softmax", logits, axis=1), graph.constant(1 - DOUBT))
+    own = graph.add("Add", own, graph.add("Mul", around, graph.constant(DOUBT)))
+    own, rest = (
+        graph.add("Pow", odds, graph.constant(power))
+        for odds, power in ((own, student.slope), (around, 1 - student.slope))
+    )
+    return graph.add("Mul", own, rest)

@@ -64,12 +64,12 @@ def _student(distiller: PrivateDistiller) -> str:
 
 
 def _parts(student: TableStudent) -> str:
-    """What such a student is made of; regions count where it does not trust itself alone within them."""
+    """What such a student is made of; the queries around a sample count where it is not believed alone."""
     parts = ["linear"]
     if student.network is not None:
         parts.append("a small network")
-    if any(one.weight > 0 for one in student.regions):
-        parts.append("the class shares of each query's region")
+    if student.regions and student.slope < 1:
+        parts.append("the class shares of the queries around a sample")
     return " with ".join([parts[0], " and ".join(parts[1:])]) if parts[1:] else parts[0]
 
 

@@ -53,7 +53,7 @@ from recordwise.students.parts import (
     regression,
 )
 from recordwise.students.table import STRENGTH, CountTable, mean_over, tilted
-from recordwise.students.within import UNKNOWN, Regions, mates_of, regions_of, with_regions
+from recordwise.students.within import FEW_QUERIES, Regions, mates_of, regions_of, with_regions
 
 ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
@@ -119,6 +119,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       shift: (C,) the logarithms of what the odds of each class are multiplied by in the end.
       network: On top of the regression, or None.
       regions: As `learn_from_counts` found them; none leaves the student's own probabilities.
+      slope: How far the regression and the network are believed beside the regions.
       threshold: Of two classes, the second is the answer where its probability is at least this.
     """
 
@@ -129,6 +130,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shift: Doubles,
         network: Network | None = None,
         regions: tuple[Regions, ...] = (),
+        slope: float = 1.0,
         threshold: float | None = None,
     ) -> None:
         self.coefficients = coefficients
@@ -136,6 +138,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.shift = shift
         self.network = network
         self.regions = regions
+        self.slope = slope
         self.threshold = threshold
 
     @property
@@ -151,7 +154,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1]
         if self.network is not None:
             logits += self.network.logits(vectors)
-        odds = with_regions(vectors, logits, self.regions) * np.exp(self.shift - self.shift.max())
+        odds = with_regions(vectors, logits, self.regions, self.slope) * np.exp(self.shift - self.shift.max())
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def predict(self, X: Samples) -> Ints:
@@ -207,12 +210,12 @@ def learn_from_counts(
         logits = logits + net.logits(vectors)
     strength = STRENGTH if choice is None else choice.strength
     tables = [replace(table, strength=strength) for table in tables]
-    regions = regions_of(vectors, scaler.scale_, softmax(logits), tables, slope)
-    probabilities = tilted(with_regions(vectors, logits, regions).astype(np.float32), tables)
+    regions = regions_of(vectors, scaler.scale_, softmax(logits), tables)
+    probabilities = tilted(with_regions(vectors, logits, regions, slope).astype(np.float32), tables)
     shift = class_shift(class_weight, probabilities)
     who = tuple(_turnout(one, _all(_tally(one))) for one in asked)
     return Learnt(
-        student=TableStudent(coefficients, scaler, shift, net, regions, threshold),
+        student=TableStudent(coefficients, scaler, shift, net, regions, slope, threshold),
         probabilities=probabilities,
         turnout=who,
         contrast=tuple(contrast(_tally(one), voted.rates, one.graph) for one, voted in zip(asked, who, strict=True)),
@@ -268,7 +271,7 @@ def _network(material: Material, choice: Choice | None, base: Singles, rng: np.r
 def _slope(material: Material, choice: Choice | None, scaler: Scaler, seed: int) -> float:
     """How far the student is believed within queries."""
     if choice is None:
-        return UNKNOWN
+        return FEW_QUERIES
     mates = [mates_of((table.mean @ material.vectors) * scaler.scale_) for table in material.tables]
     return slope_within(material, choice, mates, rng=seeded(seed, "neighbours held out together"))
 

@@ -5,10 +5,11 @@ rightly as by one that only claims to. So probabilities that match every count m
 that are neighbours come close to being one: both are held out, and the difference of their released shares shows how
 much of the difference that the student predicts is real. That slope is taken to hold within queries, too.
 
-So a sample's probabilities are those of its query, plus that much of what the student makes of it (`Regions`): the mean
-over a query is what its counts lead to believe, and the spread about it is what neighbours bear out. What the counts
-lead to believe lies between the student's share and the released one: near the student's where held-out counts stray
-from it by noise alone, nearer the released one where they stray further (`strength_of`).
+So a sample has two witnesses: the student, and the queries around it (`Regions`). What a query's counts lead to believe
+lies between the student's share and the released one: near the student's where held-out counts stray from it by noise
+alone, nearer the released one where they stray further (`strength_of`). Between queries it changes as softly as the
+samples of one lie scattered. The student's odds count to the power of the slope, those of the queries around to the
+power of the rest.
 """
 
 from __future__ import annotations
@@ -17,15 +18,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from recordwise.arrays import Doubles, Floats, Ints, Singles, softmax
 from recordwise.labels.likelihood import WHOLE
+from recordwise.labels.soft import project
 from recordwise.students.table import CountTable, factors_to
 
 UNKNOWN = 0.5  # the mean of what a slope may be, before anything is seen
+FEW_QUERIES = 0.75  # a slope where queries are too few to hold any out: so few regions tell less than the student
 SLOPES = np.linspace(0, 1, 201)
 STRENGTHS = np.geomspace(10, 1_000, 17)
 USUAL, SPREAD = 20.0, 1.0  # a strength before anything is seen, and the deviation of its logarithm
+WIDTH = 2.0  # variance with which a query reaches beyond its centre, in units of its samples' own
+SHARPEST = 1e-6  # the least of it, in units of the variance of all samples: queries may have one sample each
+ROUNDS = 5  # in which values of queries are found whose soft means are the wanted ones; more would follow noise
+DOUBT = 0.03  # of the student, whatever it says: it may be wrong altogether
+LEAST = 1e-4  # the share of a class around a vector: no counts rule a class out
 CHUNK = 4_096  # samples at a time
 
 
@@ -102,53 +111,88 @@ def strength_of(shares: Sequence[Doubles], tables: Sequence[CountTable]) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """The queries of one release as regions, and what is believed of each.
+    """The queries of one release as regions that overlap, and what is believed of each.
 
     Attributes:
-      nearness: (dim + 1, s) coefficients; the region of a vector is the one with the largest score.
-      offsets: (s, C) added to the student's logits there: its mean over the region is then as believed.
+      nearness: (dim + 1, s) coefficients; the softmax of a vector's scores says how near it is to each query.
+      offsets: (s, C) added to the student's logits, as far as a vector is near.
       shares: (s, C) the class shares that are believed.
-      weight: Of the shares, beside the student's own probabilities.
     """
 
     nearness: Doubles
     offsets: Doubles
     shares: Doubles
-    weight: float
 
-    def at(self, vectors: Singles) -> Ints:
-        """(n,) the region that each vector lies in."""
-        found = [np.zeros(0, dtype=np.int64)]
+    def near(self, vectors: Singles) -> Doubles:
+        """(n, s) how near each vector is to each query: a row's sum is one."""
+        return softmax(vectors.astype(np.float64) @ self.nearness[:-1] + self.nearness[-1])
+
+    def around(self, vectors: Singles) -> tuple[Doubles, Doubles]:
+        """(n, C) the offsets and the shares of the queries around each vector."""
+        both = np.hstack([self.offsets, self.shares])
+        found = np.empty((len(vectors), both.shape[1]))
         for start in range(0, len(vectors), CHUNK):
-            some = vectors[start : start + CHUNK].astype(np.float64)
-            found.append((some @ self.nearness[:-1] + self.nearness[-1]).argmax(axis=1))
-        return np.concatenate(found)
+            found[start : start + CHUNK] = self.near(vectors[start : start + CHUNK]) @ both
+        return found[:, : self.offsets.shape[1]], found[:, self.offsets.shape[1] :]
 
 
 def regions_of(
-    vectors: Singles, scale: Doubles, probabilities: Singles, tables: Sequence[CountTable], slope: float
+    vectors: Singles, scale: Doubles, probabilities: Singles, tables: Sequence[CountTable]
 ) -> tuple[Regions, ...]:
     """The regions around the centres of the queries that have samples.
 
     Args:
       scale: (dim,) in which the queries' distances are measured, for each of the vectors' units.
       probabilities: (m, C) of the pool's samples, by the student alone.
-      slope: What of it is believed within queries; the rest goes to the shares, of all tables alike.
     """
     believed = [table.believed((table.mean @ probabilities).astype(np.float64)) for table in tables]
     _, offsets = factors_to(probabilities, [table.mean for table in tables], believed)
     found = []
     for table, shares, offset in zip(tables, believed, offsets, strict=True):
         kept = table.counted > 0
-        centres = (table.mean[kept] @ vectors).astype(np.float64)
-        nearness = np.vstack([(centres * scale**2).T, -0.5 * ((centres * scale) ** 2).sum(axis=1)])
-        found.append(Regions(nearness, offset[kept], shares[kept], (1 - slope) / len(tables)))
+        regions = Regions(_nearness(vectors, scale, table.mean[kept]), offset[kept], shares[kept])
+        found.append(_unmixed(regions, vectors, table.mean[kept]))
     return tuple(found)
 
 
-def with_regions(vectors: Singles, logits: Floats, regions: Sequence[Regions]) -> Doubles:
-    """(n, C) the probabilities by the student's logits and by each vector's regions."""
-    places = [one.at(vectors) for one in regions]
-    own = sum((one.offsets[place] for one, place in zip(regions, places, strict=True)), logits.astype(np.float64))
-    shares = [one.weight * one.shares[place] for one, place in zip(regions, places, strict=True)]
-    return sum(shares, (1 - sum(one.weight for one in regions)) * softmax(own))
+def _nearness(vectors: Singles, scale: Doubles, mean: csr_array) -> Doubles:
+    """(dim + 1, s) a vector's scores are the log-densities of normal laws around the centres, but for a constant."""
+    owned = np.asarray(mean.sum(axis=0)).ravel() > 0
+    sizes = np.asarray((mean > 0).sum(axis=1), dtype=np.float64).ravel()
+    centres = (mean @ vectors).astype(np.float64) * scale
+    some = (vectors[owned] * scale).astype(np.float64)
+    middle = some.mean(axis=0)
+    total = (some - middle).T @ (some - middle) / len(some)
+    between = ((centres - middle).T * (sizes / sizes.sum())) @ (centres - middle)
+    within = total - between
+    # Of as many directions as the samples of a query really fill: a normal law in few of many would be far too narrow.
+    directions = max(1.0, np.trace(within) ** 2 / max(float((within**2).sum()), np.finfo(float).tiny))
+    variance = max(WIDTH * np.trace(within) / directions, SHARPEST * np.trace(total)) or 1.0
+    return np.vstack([(centres * scale).T, -0.5 * (centres**2).sum(axis=1)]) / variance
+
+
+def _unmixed(regions: Regions, vectors: Singles, mean: csr_array) -> Regions:
+    """Regions whose offsets and shares have, over each query's own samples, the means that they are given with."""
+    own, mixing = csr_array(mean.T), np.zeros((mean.shape[0], mean.shape[0]))
+    for start in range(0, len(vectors), CHUNK):
+        mixing += own[start : start + CHUNK].T @ regions.near(vectors[start : start + CHUNK])
+    offsets, shares = regions.offsets, regions.shares
+    for _ in range(ROUNDS):
+        offsets = offsets + regions.offsets - mixing @ offsets
+        shares = project(shares + regions.shares - mixing @ shares)
+    return Regions(regions.nearness, offsets, shares)
+
+
+def with_regions(vectors: Singles, logits: Floats, regions: Sequence[Regions], slope: float) -> Doubles:
+    """(n, C) the probabilities by the student's logits and by the queries around each vector.
+
+    Args:
+      slope: What the student's odds count beside those of the queries around.
+    """
+    if not regions:
+        return softmax(logits.astype(np.float64))
+    offsets, shares = zip(*(one.around(vectors) for one in regions), strict=True)
+    around = np.maximum(sum(shares) / len(regions), LEAST)
+    own = (1 - DOUBT) * softmax(logits.astype(np.float64) + sum(offsets)) + DOUBT * around
+    odds = own**slope * around ** (1 - slope)
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
