@@ -96,6 +96,13 @@ def test_a_student_of_before_regions_predicts_as_it_did(tmp_path: Path) -> None:
     assert again.predict_proba(TEST) == pytest.approx(softmax(logits))
 
 
+def test_a_student_whose_regions_meant_something_else_is_refused() -> None:
+    [regions] = fitted().published().student.regions
+    regions.__dict__["weight"] = 0.5  # they had one, and were mixed in by it
+    with pytest.raises(InvalidInput, match="of this version, its Regions is of another: teach it again, which is free"):
+        stored.from_bytes(stored.to_bytes(regions))
+
+
 def test_two_classes_and_several_labels_come_back(tmp_path: Path) -> None:
     two = fitted(labels=Y % 2, classes=[0, 1], student={"name": "mlp", "hidden": [4], "epochs": 5})
     both = np.column_stack([Y > 0, Y > 1]).astype(int)

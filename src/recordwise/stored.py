@@ -17,7 +17,7 @@ import io
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -285,6 +285,8 @@ class _Reader:
             raise InvalidInput(f"must bring numbers and no methods, this {name} does")
         made: Any
         if is_dataclass(kind):
+            if not state.keys() <= {one.name for one in fields(kind)}:
+                raise InvalidInput(f"must be of this version, its {known} is of another: teach it again, which is free")
             made = kind(**state)  # type: ignore[operator]
         else:
             made = object.__new__(kind)
