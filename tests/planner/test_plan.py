@@ -24,7 +24,15 @@ from recordwise.planner import (
     simulate,
 )
 from recordwise.planner.outlook import AFFORDABLE, NO_NETWORK, STANDS_IN
-from recordwise.planner.searching import BETWEEN, NARROW, _candidates, _growing, _past_the_best
+from recordwise.planner.searching import (
+    BETWEEN,
+    NARROW,
+    _candidates,
+    _growing,
+    _past_the_best,
+    search,
+    usual_queries,
+)
 from recordwise.planner.simulate import Outcome
 from recordwise.planner.tasks import LEVELS
 from recordwise.privacy.noise import SeededNoise
@@ -228,15 +236,15 @@ def test_a_search_goes_on_between_the_best_size_and_its_neighbours(monkeypatch: 
     found = plan(view, terms("10"), votes_per_record=(1,), compare=False)
     assert peak / NARROW <= found.recommended.num_queries <= peak * NARROW
     sizes = [one.num_queries for one in found.considered]
-    assert sizes == sorted(set(sizes)) and len(set(tried)) <= len(_candidates(view, terms("10"), 1)) + BETWEEN
+    assert sizes == sorted(set(sizes)) and len(set(tried)) <= len(_candidates(view, terms("10"), 1, 100)) + BETWEEN
 
 
 @pytest.mark.parametrize(
     ("right", "best"),
     [
         ([0.860, 0.852, 0.844, 0.836, 0.828], 10),  # a straight line is seen as it is, to its very ends
-        ([0.80, 0.84, 0.86, 0.860, 0.858], 160),  # of those about as good the largest
-        ([0.70, 0.80, 0.86, 0.86, 0.845], 80),  # and none beyond
+        ([0.80, 0.84, 0.86, 0.860, 0.858], 80),  # of those about as good the nearest to what is usual, which is 100
+        ([0.70, 0.80, 0.86, 0.82, 0.78], 40),  # unless it is worse
         ([0.70, 0.80, 0.83, 0.88, 0.81], 80),
         ([0.70, 0.82, 0.86, 0.83, 0.845], 80),  # an unlucky one is known by those beside it
     ],
@@ -254,6 +262,34 @@ def test_what_lies_beyond_the_top_is_not_held_up_by_it(
     view = outlook(blobs(10, 1.0, pool=1_000))
     told = plan(view, terms("10"), num_queries=list(found), votes_per_record=(1,), compare=False)
     assert told.recommended.num_queries == best
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilon", "usual"),
+    [
+        (3_000, "0.1", 25),  # 2.8 / epsilon is the noise's deviation, of which a query should get 4.2
+        (3_000, "0.001", 9),  # three per class at least
+        (100_000, "1", 100),  # a tenth of the pool at most
+    ],
+)
+def test_usual_queries_get_votes_that_stand_out_from_their_noise(records: int, epsilon: str, usual: int) -> None:
+    view = outlook(blobs(3, 1.0, pool=1_000), num_records=records)
+    assert usual_queries(view, terms(epsilon)) == usual
+    assert usual in [one.num_queries for one in search(view, terms(epsilon), places=[0]).found]
+
+
+def test_no_search_ends_before_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few queries may look good in plausible tasks, and be useless in the real one."""
+
+    def outcomes(self: Outlook, protocols: Any, *_: Any, **__: Any) -> list[Outcome]:
+        size = protocols[0].ballot.num_queries
+        right = {3: 0.85, 6: 0.8, 12: 0.8, 30: 0.8}.get(size, 0.9)
+        return [Outcome(labels=right, student=right)]
+
+    monkeypatch.setattr(Outlook, "outcomes", outcomes)
+    view = outlook(blobs(3, 1.0, pool=1_000), num_records=100_000)
+    found = search(view, terms("1"))
+    assert found.found[found.best].num_queries == 100
 
 
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,8 +347,8 @@ def test_numbers_of_queries_are_compared_on_equally_many_samples(
 
 def test_numbers_of_queries_grow_as_long_as_votes_stay_visible() -> None:
     view = outlook(blobs(2, 1.0, pool=3000), num_records=100_000)
-    assert max(_candidates(view, terms("2"), 1)) == 800  # 400 per class; of 1600 queries many would own one sample
-    assert max(_candidates(view, terms("0.001"), 1)) == 100
+    assert max(_candidates(view, terms("2"), 1, 300)) == 800  # 400 per class; of 1600 queries many would own one sample
+    assert max(_candidates(view, terms("0.001"), 1, 6)) == 100
     assert list(islice(_growing(2), 8)) == [2, 4, 8, 20, 40, 100, 200, 400]
 
 

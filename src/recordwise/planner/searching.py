@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.arrays import Doubles
+from recordwise.arrays import Doubles, Ints
 from recordwise.data.samples import Samples
 from recordwise.errors import InvalidInput, whole
 from recordwise.hashing import fingerprint
@@ -28,6 +28,12 @@ GAIN = 0.005  # by which more queries must be better, to go on
 AS_GOOD = 0.0075  # about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
+CLEAR = 4.2  # votes per query, in deviations of their noise, that are usual
+FEWEST, SHARE, MOST = (
+    3,
+    10,
+    1_000,
+)  # usual queries: so many per class at least; one to so many samples, and these, at most
 NEARBY = 1.0  # how far, in logs of sizes, what was found at one of them says something about another
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 3.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class
@@ -50,8 +56,9 @@ def search(
       num_queries: Those to try; None finds them.
       places: Of the tasks in which each is tried.
     """
-    sizes = _candidates(outlook, terms, votes_per_record) if num_queries is None else num_queries
-    tried = Tried(outlook, terms, {"votes_per_record": votes_per_record, "places": places})
+    usual = usual_queries(outlook, terms, votes_per_record)
+    sizes = _candidates(outlook, terms, votes_per_record, usual) if num_queries is None else num_queries
+    tried = Tried(outlook, terms, usual, {"votes_per_record": votes_per_record, "places": places})
     pieces = len(sizes) + (BETWEEN if num_queries is None else 0)
     with step(progress, "plan: numbers of queries"):
         for number, size in enumerate(sizes):
@@ -62,7 +69,7 @@ def search(
                 if num_queries is not None or not tried.found:
                     raise
                 break
-            if num_queries is None and _past_the_best(tried.standing):
+            if num_queries is None and size >= usual and _past_the_best(tried.standing):
                 break
         spent = 0
         for number in range(len(sizes), pieces):
@@ -80,13 +87,14 @@ class Tried:
     numbers of them, both are tried on the larger one. (What was simulated once is known.)
 
     Attributes:
+      usual: The number of queries to take where others are about as good.
       found: A prediction for each size.
       standing: The student's accuracy at the first size that was tried, and for each further one what it adds to the
         nearest one on equally many samples.
     """
 
-    def __init__(self, outlook: Outlook, terms: Terms, how: dict[str, Any]) -> None:
-        self.outlook, self.terms, self.how = outlook, terms, how
+    def __init__(self, outlook: Outlook, terms: Terms, usual: int, how: dict[str, Any]) -> None:
+        self.outlook, self.terms, self.usual, self.how = outlook, terms, usual, how
         self.found: list[Prediction] = []
         self.standing: list[float] = []
 
@@ -106,24 +114,44 @@ class Tried:
         self.standing.insert(place, stands)
 
     @property
-    def best(self) -> int:
-        """The place of the best size: of those that are about as good, the largest; what stands nearby counts, too.
+    def as_good(self) -> Ints:
+        """The places of the sizes that are about as good as the best; what stands nearby counts, too.
 
-        A few simulated runs are noisy, and the truth changes slowly with the number of queries. It is finer than what
-        labelled samples show of it, never coarser, and more queries can follow it.
+        A few simulated runs are noisy, and the truth changes slowly with the number of queries.
         """
         smooth = _smooth(np.log([one.num_queries for one in self.found]), np.array(self.standing))
-        return int(np.flatnonzero(smooth >= smooth.max() - AS_GOOD)[-1])
+        return np.flatnonzero(smooth >= smooth.max() - AS_GOOD)
+
+    @property
+    def best(self) -> int:
+        """The place of the size to take: of those that are about as good, the nearest to what is usual.
+
+        Plausible tasks do not tell these apart, and the real one may be finer than they are, or coarser.
+        """
+        some = self.as_good
+        return int(min(some, key=lambda place: abs(np.log(self.found[place].num_queries / self.usual))))
 
     def between(self) -> int | None:
-        """The size in the middle of the wider gap beside the best; None where both are narrow."""
+        """The size in the middle of the wider gap beside the best; None where none may be better."""
         sizes, best = [one.num_queries for one in self.found], self.best
-        gaps = [(after / before, before, after) for before, after in pairwise(sizes[max(0, best - 1) : best + 2])]
-        if not gaps or max(gaps)[0] < NARROW:
+        beside = range(max(0, best - 1), min(len(sizes), best + 2))
+        gaps = [(sizes[after] / sizes[before], sizes[before], sizes[after]) for before, after in pairwise(beside)]
+        if not gaps or max(gaps)[0] < NARROW or set(beside) <= set(self.as_good):
             return None
         _, before, after = max(gaps)
         middle = round(math.sqrt(before * after))
         return middle if before < middle < after else None
+
+
+def usual_queries(outlook: Outlook, terms: Terms, votes_per_record: int = 1) -> int:
+    """A rule of thumb: so many that the votes of a query stand out from their noise, but not too few or too small."""
+    classes = outlook.known.num_classes
+    if terms.one_query_per_class or outlook.num_samples <= classes:
+        return min(classes, outlook.num_samples)
+    some = max(votes_per_record, min(FACTORS[-1] * classes, outlook.num_samples))
+    clear = some * _visible(some, outlook, terms, votes_per_record) / CLEAR  # noise hardly depends on the number
+    most = max(FEWEST * classes, min(MOST, outlook.num_samples // SHARE))
+    return int(max(votes_per_record, min(outlook.num_samples, np.clip(clear, FEWEST * classes, most))))
 
 
 def recommend_queries(
@@ -168,8 +196,11 @@ def quickly_found(
     return tried.found[tried.best].num_queries
 
 
-def _candidates(outlook: Outlook, terms: Terms, votes: int) -> list[int]:
-    """From one query per class upwards, as long as queries own some samples and get votes that noise leaves visible."""
+def _candidates(outlook: Outlook, terms: Terms, votes: int, usual: int) -> list[int]:
+    """From one query per class upwards, as long as queries own some samples and get votes that noise leaves visible.
+
+    The usual number is always one of them.
+    """
     classes = outlook.known.num_classes
     if terms.one_query_per_class or outlook.num_samples <= classes:
         return [min(classes, outlook.num_samples)]
@@ -177,7 +208,7 @@ def _candidates(outlook: Outlook, terms: Terms, votes: int) -> list[int]:
     for size in _growing(classes):
         small = size > max(classes, min(outlook.num_samples // SMALLEST, outlook.num_records * votes))
         if found and (small or _visible(size, outlook, terms, votes) < HOPELESS):
-            return found
+            return sorted({*found, usual})
         if size >= votes:
             found.append(size)
     raise AssertionError("sizes grow without end")
