@@ -45,6 +45,19 @@ class Bed:
         return int(self.pool_labels.max()) + 1
 
 
+class Same:
+    """An encoder that changes nothing: the vectors of a bed are encoded already."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def fit(self, pool: Any, y: object = None) -> Same:
+        return self
+
+    def transform(self, samples: Any) -> Any:
+        return samples
+
+
 def bed_of(data: str) -> Bed:
     if data in IMAGES:
         features = read_features(Source(data=data, way="together", rule=Rule.CLEAN), ALL, FEATURES)

@@ -4,8 +4,8 @@
     python -m experiments.budgets --data digits --only ours
 
 What is compared, and how many queries are asked, is as in unseen.py; five draws of the noise. *letters* is generated
-(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (beds.py); it was asked with
-`--queries 200`. Images are the committed features.
+(planning.py), and so is *abstaining*: 94 : 6, where 23 % of the records do not vote (beds.py). Images are the committed
+features.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--queries", type=int, help="as many, and not as the rule says")
+    parser.add_argument("--queries", type=int, help="as many, and not as \"auto\" takes")
     parser.add_argument("--only", choices=("ours",), help="keep noisy SGD's columns of rows that are measured again")
     given = parser.parse_args()
     for name in given.data:

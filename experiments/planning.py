@@ -43,7 +43,7 @@ from benchmarks.provenance import hardware, versions
 from sklearn.datasets import load_digits
 
 from experiments import clinc150, unseen
-from experiments.beds import Bed, bed_from, bed_of
+from experiments.beds import Bed, Same, bed_from, bed_of
 from recordwise import PrivateDistiller, pipeline
 from recordwise.arrays import Doubles, Ints
 from recordwise.labels import query_graph
@@ -132,19 +132,6 @@ def setup(some: Bed, labelling: int) -> dict[str, Any]:
     drawn = seeded(labelling, "planning", "labelled").choice(len(some.pool), known, replace=False)
     labels[drawn] = some.pool_labels[drawn]
     return {**given, "labels": labels}
-
-
-class Same:
-    """An encoder that changes nothing: the vectors of a bed are encoded already."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {}
-
-    def fit(self, pool: Any, y: object = None) -> Same:
-        return self
-
-    def transform(self, samples: Any) -> Any:
-        return samples
 
 
 def release(some: Bed, s: int, epsilon: Fraction, draw: int) -> Asked:

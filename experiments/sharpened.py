@@ -3,7 +3,7 @@
     python -m experiments.sharpened --data digits letters
     python -m experiments.sharpened --data svhn --ways sharpened --epsilon 0.01 --only others
 
-Queries are as many as the rule of unseen.py says, five draws of the noise; the student is the default one, and
+Queries are as many as "auto" takes (unseen.py), five draws of the noise; the student is the default one, and
 *networks* the number of draws in which a network joined. Noisy SGD reads vectors of unit length: scaled before, as in
 unseen.py, and *weighted*, where a direction counts by the share of its scatter that lies between clusters.
 
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--ways", nargs="+", choices=(PLAIN, SHARPENED), default=(PLAIN, SHARPENED))
     parser.add_argument("--epsilon", nargs="+", type=float, default=(0.01, 0.1, 1.0))
-    parser.add_argument("--queries", type=int, help="as many, and not as the rule says")
+    parser.add_argument("--queries", type=int, help="as many, and not as \"auto\" takes")
     parser.add_argument("--only", choices=tuple(STUDENTS), help="our student, or noisy SGD; other rows stay")
     given = parser.parse_args()
     asked = [STUDENTS[given.only]] if given.only else list(STUDENTS.values())
@@ -134,10 +134,10 @@ def main() -> None:
         for way in given.ways:
             bed = seen(plain, way)
             for epsilon in given.epsilon:
+                found = queries_for(epsilon, bed)
                 for student in [one for students in asked for one in students[way]]:
-                    rule = queries_for(epsilon, bed)
                     started = time.process_time()
-                    row = row_of(name, bed, way, student, epsilon, given.queries or rule if student == OURS else rule)
+                    row = row_of(name, bed, way, student, epsilon, given.queries or found if student == OURS else found)
                     replaced([row])
                     spent = time.process_time() - started
                     print(

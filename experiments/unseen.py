@@ -28,8 +28,8 @@ three were chosen by name, and first read, after that.
   radar pictures, 4 % of them oil) from jbrownlee/Datasets.
 
 Rows are shuffled once: 30 % are the pool, 50 % the records, 20 % the test, at most 10,000, 30,000 and 8,000. The
-default encoder of each kind. Queries: one for every 12 / epsilon records, but 3 per class at least, and at most 1,000
-and a tenth of the pool.
+default encoder of each kind. As many queries as "auto" takes when nothing is known of the task but the number of
+classes and of records.
 
 *labels* is a linear student of the decoded labels, *counts* the default student, both under pure epsilon, replace-one.
 *networks* is the number of draws in which the network joined.
@@ -56,6 +56,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from benchmarks.provenance import hardware, versions
 
 from experiments import beds
+from experiments.beds import Same
 from experiments.rows import Row, Setting, result_row
 from experiments.scores import columns, measured
 from experiments.steps import cast_votes
@@ -64,9 +65,12 @@ from recordwise.baselines import NoisySGD1
 from recordwise.encoders import Scaler, encode, encoder_from
 from recordwise.labels import decode, query_graph, voters_at
 from recordwise.pipeline import release
+from recordwise.planner import look
+from recordwise.planner.searching import quickly_found
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.central import CentralLaplace
 from recordwise.protocols.release import Release
+from recordwise.protocols.terms import Terms
 from recordwise.queries import KMeansQueries, Queries
 from recordwise.randomness import seeded
 from recordwise.students import Asked, Learnt, class_probabilities, learn_from_counts, student_from, teach
@@ -175,8 +179,10 @@ def bed_of(name: str, folder: Path) -> Bed:
 
 
 def queries_for(epsilon: float, bed: Bed) -> int:
-    pool, records, _ = bed.labels
-    return int(np.clip(len(records) * epsilon / 12, 3 * bed.num_classes, min(1_000, len(pool) // 10)))
+    """As many as "auto" takes."""
+    pool, records, _ = bed.vectors
+    outlook = look(pool, encoder=Same(), num_classes=bed.num_classes, num_records=len(records))
+    return quickly_found(outlook, Terms(epsilon=Fraction(str(epsilon))))
 
 
 def purity(owner: Ints, labels: Ints) -> float:

@@ -267,7 +267,7 @@ def test_what_lies_beyond_the_top_is_not_held_up_by_it(
 @pytest.mark.parametrize(
     ("records", "epsilon", "usual"),
     [
-        (3_000, "0.1", 25),  # 2.8 / epsilon is the noise's deviation, of which a query should get 4.2
+        (3_000, "0.1", 24),  # 2.8 / epsilon is the noise's deviation, of which a query should get 4.25
         (3_000, "0.001", 9),  # three per class at least
         (100_000, "1", 100),  # a tenth of the pool at most
     ],
@@ -289,7 +289,7 @@ def test_no_search_ends_before_what_is_usual(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Outlook, "outcomes", outcomes)
     view = outlook(blobs(3, 1.0, pool=1_000), num_records=100_000)
     found = search(view, terms("1"))
-    assert found.found[found.best].num_queries == 100
+    assert found.found[found.best].num_queries >= 100
 
 
 def test_a_number_that_nobody_sees_predicted_is_found_in_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

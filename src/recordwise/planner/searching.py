@@ -28,7 +28,7 @@ GAIN = 0.005  # by which more queries must be better, to go on
 AS_GOOD = 0.0075  # about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
-CLEAR = 4.2  # votes per query, in deviations of their noise, that are usual
+CLEAR = 4.25  # votes per query, in deviations of their noise, that are usual
 FEWEST, SHARE, MOST = (
     3,
     10,
