@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from recordwise.errors import MOST_RECORDS, InvalidInput, LedgerFault
-from recordwise.labels import accuracy
+from recordwise.labels import accuracy, decode
 from recordwise.privacy.guarantee import Guarantee
 from recordwise.privacy.noise import (
     DiscreteGaussian,
@@ -133,6 +133,16 @@ def test_senders_who_lie_do_not_stop_a_release_under_local_trust() -> None:
 def test_noise_louder_than_floats_are_large_is_refused(std: float) -> None:
     with pytest.raises(InvalidInput, match=r"^law must have a deviation <= 2\^100, got [^\n]*$"):
         replace(TALLY, law=Normal(std)).check()
+
+
+@pytest.mark.parametrize("release", [CHOICES, MATCHED], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("scale", [Fraction(1, 10**400), Fraction(10**300)])
+def test_choices_at_any_scale_are_decoded(release: Choices, scale: Fraction) -> None:
+    """A scale that no float holds is as sure as one that a float does."""
+    read = unpack(pack(replace(release, scale=scale)))
+    for decoder in read.decoders:
+        labels = decode(read, sizes=np.ones(3), graph=None, num_records=1_000, decoder=decoder)
+        np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
 
 
 def test_shares_of_more_parties_than_there_are_are_refused() -> None:
