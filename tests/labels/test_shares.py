@@ -104,6 +104,11 @@ def test_what_does_not_fit_is_refused() -> None:
         turnout(tally, np.ones(3))
     with pytest.raises(InvalidInput, match="rates must be those of the 4 queries"):
         contrast(tally, np.ones(3))
+    for rate in (-1.0, 1e20, float("inf"), float("nan")):
+        with pytest.raises(InvalidInput, match=r"^rates must lie in \[0, 2\^62\], got "):
+            contrast(tally, np.full(4, rate))
+    with pytest.raises(InvalidInput, match=r"^graph must have shape \(4, 4\), got \(3, 3\)$"):
+        contrast(tally, np.ones(4), np.ones((3, 3)))
 
 
 def test_what_nobody_has_or_nobody_owns_is_refused_in_one_line() -> None:

@@ -280,6 +280,13 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
     for owner in (asked.owner + 1, asked.owner - 2):
         with pytest.raises(InvalidInput, match=r"^owner must lie in \[0, 7\], or be -1, got "):
             learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=owner)])
+    for no_numbers in (asked.owner.astype(float), asked.owner > 0, asked.owner.tolist()):
+        with pytest.raises(InvalidInput, match=r"^owner must be an array of whole numbers, got [^\n]*$"):
+            learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=no_numbers)])
+    with pytest.raises(InvalidInput, match=r"^pool must have at least one dimension, got \(3000, 0\)$"):
+        learn_from_counts(WORLD.pool[:, :0], [asked])
+    with pytest.raises(InvalidInput, match=r"^pool must hold at least one sample, got "):
+        learn_from_counts(WORLD.pool[:0], [Asked(release=asked.release, owner=asked.owner[:0])])
     with pytest.raises(InvalidInput, match=r"^num_records must be a whole number <= 1,099,511,627,776, got "):
         learn_from_counts(WORLD.pool, [replace(asked, num_records=10**15)])
     assert isinstance(asked.release, Tally)

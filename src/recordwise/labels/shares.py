@@ -29,6 +29,7 @@ FEWEST = 119  # so many are enough to see what one in sixty shows
 LEANING = (0.2, 0.5, 0.9)  # how far queries may lean to a class of their own, when classes lie apart
 RARE = 0.05
 DOUBT = 3.0  # nats by which rates that differ from the pool's must explain the sums better
+MOST_VOTES = 2.0**62  # at a query: counts are drawn as 64 bits
 LEAST = 0.01  # of what the pool's share says: no query is taken to be empty
 
 
@@ -156,8 +157,12 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
     """
     tally.check()
     rates = np.asarray(rates, dtype=np.float64)
-    if rates.shape != (len(tally.estimate),) or not (rates >= 0).all():
+    if rates.shape != (len(tally.estimate),):
         raise InvalidInput(f"rates must be those of the {len(tally.estimate)} queries, got shape {rates.shape}")
+    if not ((rates >= 0) & (rates <= MOST_VOTES)).all():
+        raise InvalidInput(f"rates must lie in [0, 2^62], got {rates.min():g} to {rates.max():g}")
+    if graph is not None and np.shape(graph) != (len(rates), len(rates)):
+        raise InvalidInput(f"graph must have shape ({len(rates)}, {len(rates)}), got {np.shape(graph)}")
     shares = _shares(tally.estimate)
     variance = (tally.law.std**2 + rates / len(shares) + WHOLE)[:, None]
     rng = seeded(0, "separation")

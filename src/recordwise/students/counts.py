@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 from recordwise.arrays import NOBODY, Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
-from recordwise.errors import InvalidInput, real, whole
+from recordwise.errors import InvalidInput, real, shown, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
@@ -241,10 +241,15 @@ def _refuse_mistakes(pool: Samples, asked: Sequence[Asked], hidden: int | None, 
     if hidden is not None:
         whole(hidden=hidden)
     check_threshold(threshold, num_classes)
+    vectors = flat("pool", pool)
+    if not vectors.shape[1]:
+        raise InvalidInput(f"pool must have at least one dimension, got {vectors.shape}")
     for one in asked:
         owner, last = np.asarray(one.owner), one.release.ballot.num_queries - 1
         if owner.shape != (len(pool),):
             raise InvalidInput(f"owner must name the query of each of {len(pool)} samples, got {owner.shape}")
+        if not isinstance(one.owner, np.ndarray) or owner.dtype.kind not in "iu":
+            raise InvalidInput(f"owner must be an array of whole numbers, got {shown(one.owner)}")
         if not ((owner >= NOBODY) & (owner <= last)).all():
             raise InvalidInput(f"owner must lie in [0, {last}], or be {NOBODY}, got {owner.min()} to {owner.max()}")
         if not (owner >= 0).any():
