@@ -21,6 +21,7 @@ from numbers import Real
 from typing import ClassVar
 
 MOST_WHOLE = 10**15  # more of anything does not fit a computer, nor a float exactly
+MOST_RECORDS = 2**40  # nobody has as many
 MOST_SAID = 300  # letters of another package's message
 HIDDEN = "***"
 # Up to the last @, or quotation mark, of the line: a password may hold either, and hiding more does no harm.
@@ -92,6 +93,11 @@ def count(**values: object) -> None:
     _at_least(0, values)
 
 
+def some_records(**values: object) -> None:
+    """Refuse what is not a number of records: one at least, and no more than anybody has."""
+    _at_least(1, values, MOST_RECORDS)
+
+
 def probability(**values: object) -> None:
     """Refuse what does not lie strictly between zero and one."""
     real(**values)
@@ -100,13 +106,13 @@ def probability(**values: object) -> None:
             raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {value!r}")
 
 
-def _at_least(least: int, values: dict[str, object]) -> None:
+def _at_least(least: int, values: dict[str, object], most: int = MOST_WHOLE) -> None:
     for name, value in values.items():
         number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else -1
         if number < least:
             raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}")
-        if number > MOST_WHOLE:
-            raise InvalidInput(f"{name} must be a whole number <= {MOST_WHOLE:,}, got {shown(value)}")
+        if number > most:
+            raise InvalidInput(f"{name} must be a whole number <= {most:,}, got {shown(value)}")
 
 
 def hidden(text: str) -> str:

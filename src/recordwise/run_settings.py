@@ -17,7 +17,7 @@ from recordwise.data.declared import as_categories
 from recordwise.design import Design
 from recordwise.encoders import encoder_from
 from recordwise.encoders.spec import opened
-from recordwise.errors import InvalidInput
+from recordwise.errors import MOST_RECORDS, InvalidInput
 from recordwise.hashing import fingerprint
 from recordwise.labels import DecoderSettings
 from recordwise.planner import Outlook, look, recommend_queries, refuse_noise
@@ -40,7 +40,6 @@ from recordwise.students import StudentSettings
 from recordwise.votes import Ballot
 
 MOST_AUTO = 3  # rounds, each at an equal share of the budget, where the release decides how many are asked
-MOST_RECORDS = 2**40  # what a secure sum leaves room for where the number of records is private: nobody has as many
 # Who pays, and where things lie: a run may go on with others, as far as its account allows.
 FREE = {
     "account.ledger", "account.budget_epsilon", "account.budget_delta", "account.run_dir", "account.go_on",

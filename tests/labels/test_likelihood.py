@@ -63,3 +63,15 @@ def test_noise_that_is_hardly_there_leaves_the_count() -> None:
     )
     assert fit == pytest.approx(-0.5 * (np.array([0, 144 / 25]) + np.log(2 * np.pi * 25)), abs=1e-3)
     assert np.isfinite(by_residual).all() and np.isfinite(by_variance).all()
+
+
+@pytest.mark.parametrize("ratio", [100, 1_000, 1e5, 1e12])
+def test_noise_that_drowns_in_chance_leaves_a_normal_and_all_digits(ratio: float) -> None:
+    """Terms of the size of the squared ratio cancel in the density, and those of its fourth power in the gradient."""
+    law, std = DiscreteLaplace(Fraction(2)), 2.0 * ratio
+    residual, variance = std * np.array([-6.0, -1.0, 0.0, 0.5, 3.0]), np.full(5, std**2)
+    found = cell_law(law).log_likelihood(residual, variance)
+    for one, normal, size in zip(
+        found, cell_law(Normal(law.std)).log_likelihood(residual, variance), (1, 1 / std, 1 / std**2), strict=True
+    ):
+        np.testing.assert_allclose(one, normal, atol=5e-3 * size)

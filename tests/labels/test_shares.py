@@ -10,8 +10,8 @@ from tests.labels.simulated import tally_of
 
 from recordwise.errors import InvalidInput
 from recordwise.labels import decode
-from recordwise.labels.shares import contrast, turnout
-from recordwise.privacy.noise import DiscreteLaplace, SeededNoise
+from recordwise.labels.shares import contrast, turnout, voters_at
+from recordwise.privacy.noise import DiscreteLaplace, Law, Normal, SeededNoise
 from recordwise.protocols.release import Tally
 
 
@@ -104,3 +104,46 @@ def test_what_does_not_fit_is_refused() -> None:
         turnout(tally, np.ones(3))
     with pytest.raises(InvalidInput, match="rates must be those of the 4 queries"):
         contrast(tally, np.ones(3))
+    for rate in (-1.0, 1e20, float("inf"), float("nan")):
+        with pytest.raises(InvalidInput, match=r"^rates must lie in \[0, 2\^62\], got "):
+            contrast(tally, np.full(4, rate))
+    with pytest.raises(InvalidInput, match=r"^graph must have shape \(4, 4\), got \(3, 3\)$"):
+        contrast(tally, np.ones(4), np.ones((3, 3)))
+
+
+def test_what_nobody_has_or_nobody_owns_is_refused_in_one_line() -> None:
+    tally = noisy(np.full((4, 2), 9), "1")
+    for refused in (turnout, decode):
+        more = {} if refused is turnout else {"graph": None}
+        with pytest.raises(InvalidInput, match=r"^sizes must be [^\n]* not all zero, got [^\n]*a sum of 0$"):
+            refused(tally, sizes=np.zeros(4), **more)
+        with pytest.raises(
+            InvalidInput, match=r"^num_records must be a whole number <= 1,099,511,627,776, got [0-9]+$"
+        ):
+            refused(tally, sizes=np.ones(4), num_records=10**15, **more)
+
+
+@pytest.mark.parametrize("cell", [1e15, -1e17])
+def test_a_damaged_tally_is_refused_by_whoever_reads_it(cell: float) -> None:
+    damaged = tally_of(np.where(np.eye(4, 2), cell, 9.0), DiscreteLaplace(2))
+    with pytest.raises(InvalidInput, match="estimate must be votes of at most"):
+        turnout(damaged, np.ones(4))
+    with pytest.raises(InvalidInput, match="estimate must be votes of at most"):
+        contrast(damaged, np.ones(4))
+
+
+@pytest.mark.parametrize("num_records", [None, 1, 10**9, 2**40])
+@pytest.mark.parametrize("law", [DiscreteLaplace(2), DiscreteLaplace(2**40), Normal(1e-300), Normal(1e30)], ids=repr)
+def test_any_noise_and_any_number_of_records_leave_numbers(num_records: int | None, law: Law) -> None:
+    """Noise alone may sum to more votes than anybody has records; and be too small for a float's square."""
+    tally = tally_of(np.arange(8.0).reshape(4, 2) + np.round(3 * law.std), law)
+    found = turnout(tally, np.arange(4), num_records=num_records)
+    assert np.isfinite(found.rates).all() and (found.rates > 0).all()
+    apart = contrast(tally, found.rates)
+    assert 0 <= apart.explained <= 1 and 0 < apart.chance <= 1
+    sizes, voters = voters_at(tally, np.arange(4), num_records)
+    for decoder in tally.decoders:
+        labels = decode(tally, sizes=sizes, graph=None, num_records=voters, decoder=decoder)
+        np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
+        labels = decode(tally, sizes=np.arange(4), graph=None, num_records=num_records, decoder=decoder)
+        np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -52,3 +53,10 @@ def test_rows_of_negative_counts_still_give_distributions():
     soft = soft_labels(tally, known, known.posterior())
     assert (soft >= 0).all()
     np.testing.assert_allclose(soft.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("size", [1e17, -1e17, 1e30, -1e30])
+def test_rows_of_any_size_are_projected_to_distributions(size):
+    """The nearest point does not change when a constant is added to a row."""
+    np.testing.assert_allclose(project(np.full((2, 4), size)), 0.25)
+    np.testing.assert_allclose(project(np.array([[size, 0.0, -size]])).sum(axis=1), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any
 
@@ -413,6 +414,16 @@ def test_an_estimator_plans_with_its_own_settings() -> None:
         model.plan(world.pool)
     with pytest.raises(InvalidInput, match="classes"):
         PrivateDistiller(1.0).plan(world.pool, num_records=10)
+
+
+@pytest.mark.parametrize("num_records", [10**9, 2**40, 10**15])
+def test_as_many_records_as_anybody_has_are_planned_with_and_no_more(num_records: int) -> None:
+    for planned in (partial(rough_plan, terms("1")), partial(look, WORLDS["easy"].pool, encoder="scaler")):
+        if num_records <= 2**40:
+            planned(num_records=num_records, num_classes=3)
+            continue
+        with pytest.raises(InvalidInput, match=r"^num_records must be a whole number <= 1,099,511,627,776, got "):
+            planned(num_records=num_records, num_classes=3)
 
 
 def test_impossible_requests_are_refused() -> None:

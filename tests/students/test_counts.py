@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from tests.labels.simulated import tally_of
 
 from recordwise.arrays import Floats, Ints, softmax
 from recordwise.errors import InvalidInput
@@ -273,6 +274,25 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
         learn_from_counts(WORLD.pool, [])
     with pytest.raises(InvalidInput, match="owner must name the query of each of 3000 samples"):
         learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=asked.owner[:-1])])
+    nobody = np.full_like(asked.owner, NOBODY)
+    with pytest.raises(InvalidInput, match=r"^owner must give a sample to one query at least, got -1 for all of 3000$"):
+        learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=nobody)])
+    for owner in (asked.owner + 1, asked.owner - 2):
+        with pytest.raises(InvalidInput, match=r"^owner must lie in \[0, 7\], or be -1, got "):
+            learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=owner)])
+    for no_numbers in (asked.owner.astype(float), asked.owner > 0, asked.owner.tolist()):
+        with pytest.raises(InvalidInput, match=r"^owner must be an array of whole numbers, got [^\n]*$"):
+            learn_from_counts(WORLD.pool, [Asked(release=asked.release, owner=no_numbers)])
+    with pytest.raises(InvalidInput, match=r"^pool must have at least one dimension, got \(3000, 0\)$"):
+        learn_from_counts(WORLD.pool[:, :0], [asked])
+    with pytest.raises(InvalidInput, match=r"^pool must hold at least one sample, got "):
+        learn_from_counts(WORLD.pool[:0], [Asked(release=asked.release, owner=asked.owner[:0])])
+    with pytest.raises(InvalidInput, match=r"^num_records must be a whole number <= 1,099,511,627,776, got "):
+        learn_from_counts(WORLD.pool, [replace(asked, num_records=10**15)])
+    assert isinstance(asked.release, Tally)
+    damaged = replace(asked.release, estimate=asked.release.estimate - 1e17)
+    with pytest.raises(InvalidInput, match=r"^estimate must be votes of at most "):
+        learn_from_counts(WORLD.pool, [replace(asked, release=damaged)])
     for weight in ("heavy", [1.0], [1.0, 0.0], {2: 1.0}, {0: 1e-300, 1: 1e300}):
         with pytest.raises(InvalidInput, match="class_weight must be"):
             learn_from_counts(WORLD.pool, [asked], class_weight=weight)  # type: ignore[arg-type]
@@ -284,16 +304,12 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
 
 
 def test_several_labels_per_record_are_refused() -> None:
-    from tests.labels.simulated import tally_of
-
     sets = tally_of(np.ones((6, 3)), DiscreteLaplace(Fraction(1)), r=2)
     with pytest.raises(InvalidInput, match="one label per record"):
         learn_from_counts(np.zeros((6, 2)), [Asked(release=sets, owner=np.arange(6))])
 
 
 def test_releases_about_other_classes_do_not_go_together() -> None:
-    from tests.labels.simulated import tally_of
-
     two, three = (Asked(release=tally_of(np.ones((6, c)), Normal(1.0)), owner=np.arange(6)) for c in (2, 3))
     with pytest.raises(InvalidInput, match="the same classes"):
         learn_from_counts(np.zeros((6, 2)), [two, three])
@@ -444,8 +460,6 @@ def test_any_other_student_learns_the_chances_of_the_pool() -> None:
 @pytest.mark.parametrize(("num_classes", "num_queries"), [(1, 5), (2, 2), (3, 12)])
 def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_queries: int) -> None:
     """One class; one query per class; queries and samples without each other; fewer samples than dimensions."""
-    from tests.labels.simulated import tally_of
-
     rng = np.random.default_rng(0)
     pool = np.hstack([rng.normal(size=(20, 30)), np.ones((20, 1))])
     owner = np.concatenate([np.arange(num_queries - 1), rng.integers(-1, num_queries - 1, 21 - num_queries)])
@@ -459,8 +473,6 @@ def test_little_and_odd_releases_still_give_a_student(num_classes: int, num_quer
 @pytest.mark.parametrize("num_queries", [1, 12])
 def test_samples_that_are_all_the_same_give_a_student(num_queries: int) -> None:
     """Nothing is there to tell them apart by: they get the class shares of all."""
-    from tests.labels.simulated import tally_of
-
     release = tally_of(np.tile([90.0, 10.0], (num_queries, 1)), DiscreteLaplace(Fraction(1)))
     pool = np.ones((24, 3), dtype=np.float32)
     learnt = learn_from_counts(pool, [Asked(release=release, owner=np.arange(24) % num_queries)])
@@ -470,8 +482,6 @@ def test_samples_that_are_all_the_same_give_a_student(num_queries: int) -> None:
 @pytest.mark.parametrize("num_records", [None, 500])
 def test_one_query_that_owns_the_whole_pool_gives_a_student(num_records: int | None) -> None:
     """Where it is held out, no query that has samples is seen."""
-    from tests.labels.simulated import tally_of
-
     release = tally_of(np.tile([30.0, 10.0], (12, 1)), DiscreteLaplace(Fraction(1)))
     pool = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
     learnt = learn_from_counts(
@@ -564,3 +574,41 @@ def test_what_a_fold_takes_for_the_class_shares_has_not_seen_its_rows() -> None:
     for held, out in zip(trial.fitted, trial.held_out, strict=True):
         np.testing.assert_allclose(base[out], np.tile(common(held), (int(out.sum()), 1)), rtol=1e-6)
     assert len(np.unique(base, axis=0)) == choice.FOLDS
+
+
+def normal_pool(m: int, dim: int) -> Floats:
+    return np.random.default_rng(0).normal(size=(m, dim))
+
+
+ODD_POOLS: dict[str, Floats] = {
+    "one sample": normal_pool(1, 2),
+    "one dimension": normal_pool(60, 1),
+    "more dimensions than samples": normal_pool(60, 100),
+    "equal samples": np.ones((60, 3)),
+    "a constant column": normal_pool(60, 3) * [1, 0, 1] + [0, 7, 0],
+    "huge": 1e30 * normal_pool(60, 3),
+    "denormal": 1e-42 * normal_pool(60, 3).astype(np.float32),
+    "one far out": np.vstack([np.full((1, 3), 1e37), normal_pool(59, 3)]),
+    "huge, and varies by roundings": 1e30 * (1 + 3e-7 * normal_pool(60, 3)),
+}
+
+
+@pytest.mark.parametrize("pool", ODD_POOLS.values(), ids=ODD_POOLS)
+@pytest.mark.parametrize("num_records", [None, 10**9, 2**40])
+@pytest.mark.parametrize("shape", [(1, 2), (3, 3), (12, 2)])
+def test_odd_pools_and_tallies_leave_distributions(
+    pool: Floats, num_records: int | None, shape: tuple[int, int]
+) -> None:
+    """Also of samples that lie farther from the pool than floats reach in its deviations."""
+    far = np.full((2, pool.shape[1]), 3e38, dtype=np.float32) * [[1], [-1]]
+    owner = np.arange(len(pool)) % shape[0]
+    lone = np.where(np.arange(len(pool)) == 0, 0, NOBODY)
+    law = DiscreteLaplace(Fraction(2))
+    votes = np.eye(shape[1])[np.arange(shape[0]) % shape[1]] * ((num_records or 300) // shape[0])
+    for cells, owned in ((votes, owner), (0 * votes, owner), (0 * votes - 9, owner), (votes, lone)):
+        asked = Asked(release=tally_of(cells, law), owner=owned, num_records=num_records)
+        learnt = learn_from_counts(pool, [asked])
+        for found in (learnt.probabilities, *map(learnt.student.predict_proba, (pool, far))):
+            np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+            assert (found >= 0).all()
+        assert np.isfinite([*learnt.weights, learnt.slope, learnt.strength, learnt.explained or 0]).all()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Floats, Ints
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, some_records
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +31,9 @@ class Facts:
     def __post_init__(self) -> None:
         sizes = np.asarray(self.sizes, dtype=np.float64)
         if sizes.ndim != 1 or not (np.isfinite(sizes).all() and (sizes >= 0).all() and sizes.sum() > 0):
-            raise InvalidInput(f"sizes must be s counts >= 0, not all zero, got shape {sizes.shape}")
+            raise InvalidInput(
+                f"sizes must be s counts >= 0, not all zero, got shape {sizes.shape} and a sum of {sizes.sum():g}"
+            )
         if self.graph is not None:
             graph = np.asarray(self.graph, dtype=np.float64)
             if graph.shape != (len(sizes), len(sizes)):
@@ -39,7 +41,7 @@ class Facts:
             if not (np.isfinite(graph).all() and (graph >= 0).all() and np.allclose(graph, graph.T)):
                 raise InvalidInput("graph must be symmetric, finite and >= 0")
         if self.num_records is not None:
-            whole(num_records=self.num_records)
+            some_records(num_records=self.num_records)
         if self.class_shares is not None:
             shares = np.asarray(self.class_shares, dtype=np.float64)
             if shares.ndim != 1 or not ((shares > 0).all() and abs(shares.sum() - 1) < 1e-6):

@@ -18,6 +18,7 @@ from recordwise.labels.field import each_field, field_marginals
 from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.rehearsal import rehearsed
+from recordwise.labels.shares import num_voters
 from recordwise.protocols.release import Evidence, Tally
 from recordwise.protocols.release.purity import mix
 
@@ -34,7 +35,7 @@ def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) 
       graph: (s, s) from `query_graph`; None leaves the neighbours out.
     """
     rates = np.asarray(rates, dtype=np.float64)
-    num_records = max(1, round(float(rates.sum()) / tally.ballot.votes_per_record))
+    num_records = num_voters(rates, tally.ballot)
     if seen.all():
         return decode(tally, sizes=rates, graph=graph, num_records=num_records)
     facts = Facts(sizes=rates, graph=graph, num_records=num_records)

@@ -18,6 +18,7 @@ from recordwise.privacy.noise.law import Law
 
 WHOLE = 1 / 12  # the variance of rounding to a whole number: no count varies less
 SMALLEST_SCALE = 0.02  # noise below it cannot hide a vote, and would only cost digits
+FAINTEST = 1e-3  # beside the deviation of the count: noise below it drowns in chance, and would cost all digits
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class CellLaw:
             log_density = -0.5 * (square + np.log(2 * math.pi * total))
             return log_density, -residual / total, 0.5 * (square - 1) / total
         # Laplace and normal: two one-sided exponentials, each convolved with the normal.
-        b, std = self.scale, np.sqrt(variance)
+        std = np.sqrt(variance)
+        b = np.maximum(self.scale, FAINTEST * std)
         above = variance / (2 * b * b) - residual / b + log_ndtr(residual / std - std / b)
         below = variance / (2 * b * b) + residual / b + log_ndtr(-residual / std - std / b)
         both = np.logaddexp(above, below)
@@ -52,7 +54,7 @@ class CellLaw:
         peak = np.exp(-0.5 * residual * residual / variance - 0.5 * math.log(2 * math.pi) - both)
         by_residual = (np.exp(below - both) - np.exp(above - both)) / b
         by_variance = 1 / (2 * b * b) - peak / (b * std)
-        return both - math.log(2 * b), by_residual, by_variance
+        return both - np.log(2 * b), by_residual, by_variance
 
 
 def cell_law(law: Law) -> CellLaw:

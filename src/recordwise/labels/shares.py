@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Bools, Floats, Ints
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import MOST_RECORDS, InvalidInput, some_records
 from recordwise.labels.likelihood import WHOLE
 from recordwise.privacy.noise.distribution import distribution
 from recordwise.protocols.release import Release, Tally
 from recordwise.randomness import seeded
+from recordwise.votes.ballot import Ballot
 
 VOTING = np.linspace(0.02, 1.0, 50)  # shares of the records that may have voted
 SPREAD = np.concatenate([[0.0], np.geomspace(1e-3, 10, 25)])  # variances of a query's rate around the pool's share
@@ -28,6 +29,7 @@ FEWEST = 119  # so many are enough to see what one in sixty shows
 LEANING = (0.2, 0.5, 0.9)  # how far queries may lean to a class of their own, when classes lie apart
 RARE = 0.05
 DOUBT = 3.0  # nats by which rates that differ from the pool's must explain the sums better
+MOST_VOTES = 2.0**62  # at a query: counts are drawn as 64 bits
 LEAST = 0.01  # of what the pool's share says: no query is taken to be empty
 
 
@@ -60,9 +62,12 @@ def turnout(
       num_records: Where it is public; else the release's own sum stands for it.
       seen: (s,) the queries whose cells may be looked at; the others keep the pool's share. All when None.
     """
+    tally.check()
     sizes = np.asarray(sizes, dtype=np.float64)
-    if sizes.shape != (len(tally.estimate),) or not ((sizes >= 0).all() and sizes.sum() > 0):
+    if sizes.shape != (len(tally.estimate),):
         raise InvalidInput(f"sizes must be those of the {len(tally.estimate)} queries, got shape {sizes.shape}")
+    if not ((sizes >= 0).all() and 0 < sizes.sum() < np.inf):
+        raise InvalidInput(f"sizes must be numbers >= 0 of samples, not all zero, got a sum of {sizes.sum():g}")
     known = np.ones(len(sizes), dtype=bool) if seen is None else np.asarray(seen, dtype=bool)
     sums = tally.estimate.sum(axis=1) / tally.ballot.labels_per_record
     noise = tally.estimate.shape[1] * tally.law.std**2
@@ -71,9 +76,10 @@ def turnout(
         part = float(shares[known].sum())  # of the pool; none where every query that has samples is held out
         seen_there = float(sums[known].sum()) / part if part > 0 else 0.0
         total = max(seen_there, 0.5 * math.sqrt(noise * len(sizes)), 1.0)
+        total = min(total, float(MOST_RECORDS * tally.ballot.votes_per_record))
         voting: NDArray[np.float64] = np.ones(1)
     else:
-        whole(num_records=num_records)
+        some_records(num_records=num_records)
         total, voting = float(num_records * tally.ballot.votes_per_record), VOTING
     expected = total * shares
     share, spread = _fitted(sums[known], expected[known], 1 / np.maximum(sizes[known], 1.0), noise, voting)
@@ -94,7 +100,12 @@ def voters_at(release: Release, sizes: Ints | Floats, num_records: int | None) -
     if tally is None or release.ballot.labels_per_record > 1:
         return sizes, num_records
     rates = turnout(tally, sizes, num_records=num_records).rates
-    return rates, max(1, round(float(rates.sum()) / release.ballot.votes_per_record))
+    return rates, num_voters(rates, release.ballot)
+
+
+def num_voters(rates: Floats, ballot: Ballot) -> int:
+    """How many records cast so many votes, from one to as many as anybody has."""
+    return min(MOST_RECORDS, max(1, round(float(rates.sum()) / ballot.votes_per_record)))
 
 
 def _fitted(
@@ -144,9 +155,14 @@ def contrast(tally: Tally, rates: Floats, graph: Floats | None = None) -> Contra
     Args:
       graph: (s, s) from `query_graph`; None leaves the neighbours out.
     """
+    tally.check()
     rates = np.asarray(rates, dtype=np.float64)
-    if rates.shape != (len(tally.estimate),) or not (rates >= 0).all():
+    if rates.shape != (len(tally.estimate),):
         raise InvalidInput(f"rates must be those of the {len(tally.estimate)} queries, got shape {rates.shape}")
+    if not ((rates >= 0) & (rates <= MOST_VOTES)).all():
+        raise InvalidInput(f"rates must lie in [0, 2^62], got {rates.min():g} to {rates.max():g}")
+    if graph is not None and np.shape(graph) != (len(rates), len(rates)):
+        raise InvalidInput(f"graph must have shape ({len(rates)}, {len(rates)}), got {np.shape(graph)}")
     shares = _shares(tally.estimate)
     variance = (tally.law.std**2 + rates / len(shares) + WHOLE)[:, None]
     rng = seeded(0, "separation")

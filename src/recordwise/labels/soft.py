@@ -11,6 +11,7 @@ from recordwise.protocols.release.purity import count_variance, mix
 
 def project(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The nearest point of the simplex to each row: subtract what makes the positive part sum to one."""
+    rows = rows - rows.max(axis=1, keepdims=True)  # the same point, and no digits are lost where rows are large
     ordered = -np.sort(-rows, axis=1)
     surplus = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
     kept = (ordered > surplus).sum(axis=1)

@@ -16,7 +16,7 @@ from recordwise.data.schema import Schema
 from recordwise.design import Design
 from recordwise.encoders import encode_public, encoder_from, how_encoded
 from recordwise.encoders.encoding import Manner
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, some_records, whole
 from recordwise.labels import DecoderSettings
 from recordwise.nearest import Metric
 from recordwise.planner.shapes import Seen, Task
@@ -208,7 +208,8 @@ def look(
       class_shares: (C,) how common the classes are, where that is public.
       attainable: How often a student is right that is taught true labels, where somebody knows.
     """
-    whole(num_records=num_records, num_classes=num_classes)
+    some_records(num_records=num_records)
+    whole(num_classes=num_classes)
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
     given = queries_from(queries)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recordwise.errors import InvalidInput, whole
+from recordwise.errors import InvalidInput, some_records, whole
 from recordwise.privacy.noise import SeededNoise
 from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
@@ -79,7 +79,8 @@ def rough_plan(
     Args:
       purity: A public guess: the share of a query's records that carry its commonest class, at ten queries per class.
     """
-    whole(num_records=num_records, num_classes=num_classes)
+    some_records(num_records=num_records)
+    whole(num_classes=num_classes)
     if num_classes < 2:
         raise InvalidInput(f"num_classes must be >= 2 for a plan, with fewer no label can be wrong, got {num_classes}")
     if not 1 / num_classes < purity <= 1:

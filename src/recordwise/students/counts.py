@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
-from recordwise.arrays import Bools, Doubles, Floats, Ints, Singles, softmax
+from recordwise.arrays import NOBODY, Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
-from recordwise.errors import InvalidInput, real, whole
+from recordwise.errors import InvalidInput, real, shown, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
@@ -60,6 +60,9 @@ ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 CHOSEN, FITTED = 0.65, 0.8  # of the work, about: settings are chosen, the student is fitted
 ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
 LARGEST = 1e100  # weight of a class
+FARTHEST = (
+    1e6  # deviations from the pool's mean: a column that varies never gets there, and squares are floats up to it
+)
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
@@ -150,7 +153,7 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Samples) -> NDArray[np.float64]:
         """(n, C) the probability of each class, in the ballot's order."""
-        vectors = self.scaler.transform(flat("samples", X))
+        vectors = _scaled(self.scaler, flat("samples", X))
         logits = vectors.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1]
         if self.network is not None:
             logits += self.network.logits(vectors)
@@ -191,7 +194,7 @@ def learn_from_counts(
     """
     _refuse_mistakes(pool, asked, hidden, threshold)
     scaler = Scaler().fit(flat("pool", pool))
-    vectors = scaler.transform(flat("pool", pool))
+    vectors = _scaled(scaler, flat("pool", pool))
     material = Material(
         vectors=vectors, owners=[one.owner for one in asked], tables=tables_of(asked), without=partial(_without, asked),
         hidden=hidden,
@@ -227,14 +230,30 @@ def learn_from_counts(
     )
 
 
+def _scaled(scaler: Scaler, vectors: Singles) -> Singles:
+    """The vectors in the pool's deviations; what lies farther out than `FARTHEST` is taken to lie there."""
+    scaled = scaler.transform(vectors)
+    return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
+
+
 def _refuse_mistakes(pool: Samples, asked: Sequence[Asked], hidden: int | None, threshold: float | None) -> None:
     num_classes = _tallies(asked)[0].ballot.num_classes
     if hidden is not None:
         whole(hidden=hidden)
     check_threshold(threshold, num_classes)
+    vectors = flat("pool", pool)
+    if not vectors.shape[1]:
+        raise InvalidInput(f"pool must have at least one dimension, got {vectors.shape}")
     for one in asked:
-        if np.asarray(one.owner).shape != (len(pool),):
-            raise InvalidInput(f"owner must name the query of each of {len(pool)} samples, got {one.owner.shape}")
+        owner, last = np.asarray(one.owner), one.release.ballot.num_queries - 1
+        if owner.shape != (len(pool),):
+            raise InvalidInput(f"owner must name the query of each of {len(pool)} samples, got {owner.shape}")
+        if not isinstance(one.owner, np.ndarray) or owner.dtype.kind not in "iu":
+            raise InvalidInput(f"owner must be an array of whole numbers, got {shown(one.owner)}")
+        if not ((owner >= NOBODY) & (owner <= last)).all():
+            raise InvalidInput(f"owner must lie in [0, {last}], or be {NOBODY}, got {owner.min()} to {owner.max()}")
+        if not (owner >= 0).any():
+            raise InvalidInput(f"owner must give a sample to one query at least, got {NOBODY} for all of {len(pool)}")
 
 
 def _enough(tables: Sequence[CountTable]) -> bool:

@@ -46,3 +46,9 @@ def test_the_bound_beyond_the_table_covers_within_it_too():
         law = PolyaDifference(shape, Fraction(3))
         assert all(law.two_sided_tail(steps) <= law._chernoff(steps) for steps in (1, 10, 40))
         assert 0 < law.two_sided_tail(10_000 * float(law.scale)) < 1e-30
+
+
+@pytest.mark.parametrize("distance", [1.0, 1e6, 1e12])
+def test_a_tail_of_more_shares_than_any_table_holds_is_a_probability(distance: float) -> None:
+    """Where Chernoff's bound is useless at every t of the grid it is one, and does not overflow."""
+    assert PolyaDifference(Fraction(2**40), Fraction(2**40)).two_sided_tail(distance) == 1

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-SMALLEST_STD = 1e-150  # at a huge epsilon the noise is too small for a float, and so is its square
+from recordwise.privacy.noise.normal import SMALLEST_STD
 
 
 @dataclass(frozen=True, kw_only=True)

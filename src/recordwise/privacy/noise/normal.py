@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from recordwise.errors import positive
 
+SMALLEST_STD = 1e-150  # at a huge epsilon the noise is too small for a float, and so is its square
+
 
 @dataclass(frozen=True)
 class Normal:
@@ -27,7 +29,7 @@ class Normal:
         positive(std=self.std)
 
     def log_likelihood(self, noise: ArrayLike) -> NDArray[np.float64]:
-        return (np.asarray(noise, dtype=np.float64) / self.std) ** 2 / -2
+        return (np.asarray(noise, dtype=np.float64) / max(self.std, SMALLEST_STD)) ** 2 / -2
 
     def two_sided_tail(self, distance: float) -> float:
         return min(1.0, math.erfc(distance / (self.std * math.sqrt(2))) * (1 + 1e-12))

@@ -68,7 +68,8 @@ class PolyaDifference:
         rate = float(1 / self.scale)
         tilt = rate * np.linspace(0.0, 1.0, 1001)[1:-1]
         moment = 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(tilt - rate)) - np.log(-np.expm1(-tilt - rate))
-        return 2 * math.exp(float((float(self.shape) * moment - tilt * steps).min())) * (1 + 1e-9) + TINY
+        best = min(0.0, float((float(self.shape) * moment - tilt * steps).min()))  # at t = 0 it is 0
+        return 2 * math.exp(best) * (1 + 1e-9) + TINY
 
     def sample(self, size: Size, noise: Noise) -> NDArray[np.int64]:
         return self._one_side.sample(size, noise) - self._one_side.sample(size, noise)

@@ -18,6 +18,7 @@ from recordwise.protocols.release.release import Undecoded
 from recordwise.votes.ballot import Ballot
 
 STRENGTHS = np.geomspace(0.25, 16, 7)  # records per query, in scales, that are tried when their number is not known
+SMALLEST_SCALE = 1e-150  # below it every choice is sure; a lead in such scales still is a float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Choices(Undecoded):
 
         Where the number of records is not known, several numbers are tried as well.
         """
-        num_classes, scale = self.ballot.num_classes, float(self.scale)
+        num_classes, scale = self.ballot.num_classes, max(float(self.scale), SMALLEST_SCALE)
         if num_records is not None:
             records = num_records * self.ballot.votes_per_record * shares
             strengths = (records / scale)[:, None]

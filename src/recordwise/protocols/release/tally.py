@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.arrays import Doubles
-from recordwise.errors import InvalidInput
+from recordwise.errors import MOST_RECORDS, InvalidInput
 from recordwise.privacy.guarantee import Guarantee, exact
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, Normal, PolyaDifference, SumOfEstimates
 from recordwise.privacy.noise.distribution import distribution
@@ -24,7 +24,10 @@ from recordwise.protocols.release.purity import (
 from recordwise.protocols.release.release import Undecoded, plain
 from recordwise.votes.ballot import Ballot
 
-LARGEST = 2.0**100  # far beyond what any records and any mechanism make; the square of it is a float
+# An honest release is refused with a probability below 1e-30: that bounds the chance that noise takes any of its cells
+# a hundredth as far. The hundred is for senders who lie under local trust: a few must not stop the release of all.
+REFUSED, FAR = 1e-30, 100
+LARGEST = 2.0**100  # deviation of noise, and distance from all counts: the square of it is a float
 LAWS: dict[str, Any] = {
     law.__name__: law for law in (DiscreteLaplace, DiscreteGaussian, PolyaDifference, Normal, SumOfEstimates)
 }
@@ -57,12 +60,14 @@ class Tally(Undecoded):
     def votes_cast(self, num_records: int | None) -> float:
         """How many votes it counts: k for each record, or, where records are not counted in public, its noisy sum.
 
-        The sum is held at half its own noise at least: it only sets the size of what is looked for.
+        The sum is held at half its own noise at least, and at the votes of as many records as anybody has at most: it
+        only sets the size of what is looked for.
         """
         if num_records is not None:
             return float(num_records * self.ballot.votes_per_record)
         noise = self.law.std * np.sqrt(self.estimate.size)
-        return max(float(self.estimate.sum()) / self.ballot.labels_per_record, 0.5 * float(noise), 1.0)
+        seen = max(float(self.estimate.sum()) / self.ballot.labels_per_record, 0.5 * float(noise), 1.0)
+        return min(seen, float(MOST_RECORDS * self.ballot.votes_per_record))
 
     def evidence(self, query_shares: Doubles, num_records: int | None) -> Evidence:
         total = self.votes_cast(num_records)
@@ -93,8 +98,15 @@ class Tally(Undecoded):
         shape = (self.ballot.num_queries, self.ballot.num_classes)
         if self.estimate.shape != shape or not np.isfinite(self.estimate).all():
             raise InvalidInput(f"estimate must be finite with shape {shape}, got {self.estimate.shape}")
-        if self.estimate.size and not np.abs(self.estimate).max() <= LARGEST:
-            raise InvalidInput(f"estimate must lie within ±{LARGEST:g}, got {np.abs(self.estimate).max():g}")
+        if not self.law.std <= LARGEST:
+            raise InvalidInput(f"law must have a deviation <= 2^100, got {self.law.std:.4g}")
+        low, high = float(self.estimate.min()), float(self.estimate.max())
+        beyond = max(-low, high - MOST_RECORDS)  # what must be noise: a record votes once for a cell
+        if self.estimate.size * self.law.two_sided_tail(min(beyond, LARGEST) / FAR) < REFUSED:
+            raise InvalidInput(
+                f"estimate must be votes of at most {MOST_RECORDS:,} records plus noise of deviation "
+                f"{self.law.std:.4g}, got a cell of {low if beyond == -low else high:.4g}"
+            )
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"law": type(self.law).__name__, "parameters": plain(self.law)}, {"array": self.estimate}
