@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--queries", type=int, help="as many, and not as \"auto\" takes")
+    parser.add_argument("--queries", type=int, help='as many, and not as "auto" takes')
     parser.add_argument("--only", choices=("ours",), help="keep noisy SGD's columns of rows that are measured again")
     given = parser.parse_args()
     for name in given.data:

@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--ways", nargs="+", choices=(PLAIN, SHARPENED), default=(PLAIN, SHARPENED))
     parser.add_argument("--epsilon", nargs="+", type=float, default=(0.01, 0.1, 1.0))
-    parser.add_argument("--queries", type=int, help="as many, and not as \"auto\" takes")
+    parser.add_argument("--queries", type=int, help='as many, and not as "auto" takes')
     parser.add_argument("--only", choices=tuple(STUDENTS), help="our student, or noisy SGD; other rows stay")
     given = parser.parse_args()
     asked = [STUDENTS[given.only]] if given.only else list(STUDENTS.values())

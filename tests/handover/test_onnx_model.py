@@ -46,6 +46,11 @@ def test_students_answer_alike(kind: str, num_classes: int) -> None:
     agree(published(POOL, "scaler", kind, num_classes), POOL, {"samples": POOL})
 
 
+def test_samples_far_from_any_pool_are_answered_alike() -> None:
+    far = POOL * np.where(np.arange(300) % 2 == 0, 1e30, 1.0)[:, None].astype(np.float32)
+    agree(published(POOL, "scaler", "regions", 3), far, {"samples": far})
+
+
 @pytest.mark.parametrize("spec", ["pca", "scaler+pca", "sharpened"])
 def test_encoders_of_vectors_answer_alike(spec: str) -> None:
     far = POOL * np.where(np.arange(300) % 50 == 0, 1e4, 1.0)[:, None].astype(np.float32)

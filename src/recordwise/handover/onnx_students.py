@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 
 from recordwise.handover.onnx_encoders import scaled
 from recordwise.handover.onnx_graph import Graph
-from recordwise.students.counts import TableStudent
+from recordwise.students.counts import FARTHEST, TableStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
 from recordwise.students.within import DOUBT, LEAST
@@ -85,6 +85,7 @@ def _probabilities(graph: Graph, vectors: str, student: Any) -> str | None:
 
 def _from_counts(graph: Graph, vectors: str, student: TableStudent) -> str:
     value = graph.cast(scaled(graph, vectors, student.scaler), np.float64)
+    value = graph.add("Clip", value, graph.constant(-FARTHEST), graph.constant(FARTHEST))
     logits = graph.affine(value, student.coefficients[:-1], student.coefficients[-1])
     if student.network is not None:
         hidden = graph.add("Tanh", graph.affine(value, student.network.first[:-1], student.network.first[-1]))

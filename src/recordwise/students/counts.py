@@ -60,9 +60,7 @@ ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 CHOSEN, FITTED = 0.65, 0.8  # of the work, about: settings are chosen, the student is fitted
 ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
 LARGEST = 1e100  # weight of a class
-FARTHEST = (
-    1e6  # deviations from the pool's mean: a column that varies never gets there, and squares are floats up to it
-)
+FARTHEST = 1e6  # deviations from the pool's mean: no column that varies gets there, and squares are floats up to it
 FEW = 3  # queries per class, below which none can be spared for a fold
 
 
