@@ -11,8 +11,10 @@ that. All ten were looked at for the last changes: the labels' part, a network's
 followed; which of these to keep was decided with their test labels in sight, phoneme's, abalone's, segment's,
 mammography's, hypothyroid's, supermarket's and diamonds' above all. So another three were chosen by name, and first
 read, after that. All but ag_news and diamonds were looked at once more, with digits and letters, when the weights of
-the student's parts got a prior and a base: which form to keep was decided with their test labels in sight. So the last
-three were chosen by name, and first read, after that.
+the student's parts got a prior and a base: which form to keep was decided with their test labels in sight. So another
+three were chosen by name, and first read, after that. All sixteen were looked at when regions became soft, when a
+student's odds and theirs were pooled, and when a plan began to take what is usual. So the last three were chosen by
+name, and first read, after that.
 
 - mammography.csv and phoneme.csv (from the repository jbrownlee/Datasets), ag_news_test.csv (data/ag_news_csv/test.csv
   of mhjabreel/CharCnn_Keras; of 7,600 news items the title and the text) and diamonds.csv (ggplot2's, in the package
@@ -24,8 +26,10 @@ three were chosen by name, and first read, after that.
 - after those: german.csv (people who ask for credit; the class: a good risk or not) from there, ReutersGrain-train.arff
   with ReutersGrain-test.arff of weka-datasets.zip (news; the class: whether it is about grain), and computers.csv
   (Ecdat's Computers, in pydataset; the class: whether it has a CD drive);
-- last: pima-indians-diabetes.csv, winequality-red.csv (the class: quality of at least 7) and oil-spill.csv (pieces of
-  radar pictures, 4 % of them oil) from jbrownlee/Datasets.
+- then pima-indians-diabetes.csv, winequality-red.csv (the class: quality of at least 7) and oil-spill.csv (pieces of
+  radar pictures, 4 % of them oil) from jbrownlee/Datasets;
+- last: hi.csv and cracker.csv (Ecdat's HI and Cracker, in pydataset; the classes: whether the wife is insured by her
+  own work, and the brand that was bought) and breast-cancer-wisconsin.csv from jbrownlee/Datasets.
 
 Rows are shuffled once: 30 % are the pool, 50 % the records, 20 % the test, at most 10,000, 30,000 and 8,000. The
 default encoder of each kind. As many queries as "auto" takes when nothing is known of the task but the number of
@@ -81,8 +85,9 @@ RESULTS = Path(__file__).parent / "results" / "unseen.json"
 DATA = (
     "mammography", "phoneme", "ag_news", "diamonds", "winequality", "abalone", "segment",
     "banknote_authentication", "hypothyroid", "supermarket", "german", "reuters_grain", "computers",
-    "pima-indians-diabetes", "winequality-red", "oil-spill",
+    "pima-indians-diabetes", "winequality-red", "oil-spill", "hi", "cracker", "breast-cancer-wisconsin",
 )  # fmt: skip
+ECDAT = {"computers": "cd", "hi": "whi", "cracker": "choice"}  # the column that is the class
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
 DRAWS = 5
 WITHOUT_NOISE = Fraction(1000)  # an epsilon under which no cell moves
@@ -129,9 +134,9 @@ def read(name: str, folder: Path) -> tuple[Any, Ints, str]:
     if name == "german":
         frame = pd.read_csv(folder / "german.csv", header=None)
         return frame.iloc[:, :-1], np.unique(frame.iloc[:, -1], return_inverse=True)[1], "table"
-    if name == "computers":
-        frame = pd.read_csv(folder / "computers.csv", index_col=0)
-        return frame.drop(columns="cd"), np.unique(frame["cd"], return_inverse=True)[1], "table"
+    if name in ECDAT:
+        frame = pd.read_csv(folder / f"{name}.csv", index_col=0).drop(columns="id", errors="ignore")
+        return frame.drop(columns=ECDAT[name]), np.unique(frame[ECDAT[name]], return_inverse=True)[1], "table"
     if name == "reuters_grain":
         rows = [row for part in ("train", "test") for row in _arff(folder / f"ReutersGrain-{part}.arff", quote="'")]
         return np.array([text for text, _ in rows], dtype=object), np.array([int(label) for _, label in rows]), "text"
