@@ -131,8 +131,8 @@ def read(name: str, folder: Path) -> tuple[Any, Ints, str]:
         frame = pd.DataFrame([row[:-1] for row in rows]).replace("?", None)
         frame = frame.apply(lambda column: pd.to_numeric(column) if _numbers(column) else column)
         return frame, np.unique([row[-1] for row in rows], return_inverse=True)[1], "table"
-    if name == "german":
-        frame = pd.read_csv(folder / "german.csv", header=None)
+    if name in ("german", "breast-cancer-wisconsin"):
+        frame = pd.read_csv(folder / f"{name}.csv", header=None, na_values="?")
         return frame.iloc[:, :-1], np.unique(frame.iloc[:, -1], return_inverse=True)[1], "table"
     if name in ECDAT:
         frame = pd.read_csv(folder / f"{name}.csv", index_col=0).drop(columns="id", errors="ignore")
