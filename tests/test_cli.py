@@ -296,6 +296,8 @@ MISTAKES = [
     ("[public]", "[publik]", "publi"),
     ("num_queries = 40", "num_queries = 4000", "num_queries"),
     ("[privacy]", "[privacy", "not TOML"),
+    ("num_queries = 40", 'num_queries = 40\nstudent = {name = "counts", class_weight = {12 = 3}}', "'12' is none of"),
+    ("num_queries = 40", 'num_queries = 40\nstudent = {name = "mlp", threshold = 0.3}', "needs two classes, got 0.3"),
     ("[privacy]", "# caf\udce9\n[privacy]", "must be UTF-8"),  # a byte of another encoding
 ]
 

@@ -342,6 +342,19 @@ def test_the_job_file_page_lists_every_key_with_its_default() -> None:
         assert not told, f"{heading} has keys that no job has: {sorted(told)}"
 
 
+def test_the_job_file_page_lists_every_setting_of_a_shallow_student() -> None:
+    from recordwise.students import spec
+
+    text = (DOCS / "job-file.md").read_text()
+    section = re.split(r"\n###? ", text.split("### Settings of `student`")[1])[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
+    for name in ("counts", "linear", "mlp"):
+        for key in spec._BY_NAME[name]().get_params():
+            assert f"`{name}`" in told[key], f"{name}.{key}"
+    known = {key for name in ("counts", "linear", "mlp") for key in spec._BY_NAME[name]().get_params()}
+    assert told.keys() == known
+
+
 def test_every_test_that_the_guarantee_names_exists() -> None:
     file, named_tests = ROOT, 0
     for path, name in re.findall(r"`(tests/[\w/.]+)?(?:::(\w+))?`", (DOCS / "concepts/guarantee.md").read_text()):

@@ -115,7 +115,10 @@ class RunSettings:
             "records": RecordSettings.given(asked["records"]),
             "account": Account.given(asked["account"]),
         }
-        return cls(terms=terms, trust=trust, stops=stops, **(asked | read))
+        made = cls(terms=terms, trust=trust, stops=stops, **(asked | read))
+        if made.classes is not None:
+            made.placed_student(made.public_classes())
+        return made
 
     def values(self) -> dict[str, Any]:
         """Every setting by its full name, such as "trust.parties", in the order of the parameters."""
@@ -147,6 +150,10 @@ class RunSettings:
     def public_classes(self, labels: Any = None) -> NDArray[Any]:
         """The list of classes: as declared, or read off the labels, which makes it public."""
         return public_classes(labels, classes=self.classes, labels_per_record=self.records.labels_per_record)
+
+    def placed_student(self, classes: NDArray[Any]) -> StudentSettings:
+        """The student, with what was said of classes by name said by their places."""
+        return self.student.placed(classes, several=self.records.labels_per_record > 1)
 
     def prepare(self, X: Samples, y: ArrayLike | None, *, X_public: Samples, noise: Noise) -> Prepared:
         """All that a run on these records needs before it begins; a mistake in what is public is refused here."""
@@ -202,7 +209,7 @@ class RunSettings:
             encoder=encoder_from(self.encoder, pool, seed=self.random_state),
             queries=self.queries,
             decoder=self.decoder,
-            student=self.student,
+            student=self.placed_student(classes),
             num_records=num_records if self.terms.neighbours is Neighbours.REPLACE else None,
             seed=self.random_state,
             stops=self.stops,
@@ -211,7 +218,7 @@ class RunSettings:
     def ballot(self, pool: Samples, classes: NDArray[Any], *, num_records: int) -> Ballot:
         """What records may vote for."""
         return Ballot(
-            num_queries=self._num_queries(num_records, pool, len(classes)),
+            num_queries=self._num_queries(num_records, pool, classes),
             num_classes=len(classes),
             votes_per_record=self.votes_per_record,
             labels_per_record=self.records.labels_per_record,
@@ -228,7 +235,7 @@ class RunSettings:
         begun = folder is not None and begun_with(Path(folder)) is not None
         if self.account.go_on or begun or not num_records or not plannable:
             return
-        about = {"num_records": num_records, "num_classes": ballot.num_classes, **self._setup()}
+        about = {"num_records": num_records, "num_classes": ballot.num_classes, **self._setup(design.student)}
         refuse_noise(design.protocols, num_records, lambda: look(pool, **about))
 
     def open_account(
@@ -279,7 +286,7 @@ class RunSettings:
         hidden = self.terms.trust is Trust.DISTRIBUTED and self.terms.neighbours is not Neighbours.REPLACE
         return MOST_RECORDS if hidden else public
 
-    def _num_queries(self, num_records: int, pool: Samples, num_classes: int) -> int:
+    def _num_queries(self, num_records: int, pool: Samples, classes: NDArray[Any]) -> int:
         if isinstance(self.queries, Queries):
             return len(self.queries)
         if self.num_queries != AUTO:
@@ -295,9 +302,9 @@ class RunSettings:
             self.terms,
             pool,
             num_records=self._public_number(num_records),
-            num_classes=num_classes,
+            num_classes=len(classes),
             votes_per_record=self.votes_per_record,
-            **(self._setup() | {"seed": 0}),  # one answer for all seeds, found once
+            **(self._setup(self.placed_student(classes)) | {"seed": 0}),  # one answer for all seeds, found once
         )
 
     def outlook(
@@ -327,16 +334,16 @@ class RunSettings:
             labels=labels,
             class_shares=class_shares,
             attainable=attainable,
-            **self._setup(),
+            **self._setup(self.placed_student(classes)),
         )
 
-    def _setup(self) -> dict[str, Any]:
+    def _setup(self, student: StudentSettings) -> dict[str, Any]:
         """What a plan must know of this run's own settings."""
         return {
             "encoder": self.encoder,
             "labels_per_record": self.records.labels_per_record,
             "queries": self.queries,
             "decoder": self.decoder,
-            "student": self.student,
+            "student": student,
             "seed": self.random_state,
         }

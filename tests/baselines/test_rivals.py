@@ -108,6 +108,25 @@ def test_mistakes_in_what_is_public_are_one_line(name: str) -> None:
         built(name, learning_rat=2)
 
 
+def test_students_of_rivals_weigh_classes_by_name_and_have_a_threshold() -> None:
+    student = {"name": "linear", "class_weight": {str(CLASSES[2]): 50, str(CLASSES[0]): 1}}
+    plain, heavy = (
+        built("lnmax", student=one).fit(X, Y, X_public=POOL, noise=SeededNoise(0)) for one in ("linear", student)
+    )
+    assert heavy.student_.class_weights_.tolist() == [1, 1, 50]
+    assert (heavy.predict(TEST) == CLASSES[2]).sum() > (plain.predict(TEST) == CLASSES[2]).sum()
+    wrong = built("lnmax", student={"name": "linear", "class_weight": {"nobody": 2}})
+    with pytest.raises(InvalidInput, match="'nobody' is none of"):
+        wrong.fit(X, Y, X_public=POOL, noise=SeededNoise(0))
+    assert not hasattr(wrong, "released_")
+    two = rival(
+        {"name": "lnmax", **SMALL.get("lnmax", {}), "student": {"name": "linear", "threshold": 0.01}},
+        epsilon=8.0, classes=CLASSES[:2],
+    ).fit(X, Y, X_public=POOL, noise=SeededNoise(0))  # fmt: skip
+    chances = two.predict_proba(TEST)[:, 1]
+    assert ((two.predict(TEST) == CLASSES[1]) == (chances >= 0.01)).all() and (chances[chances >= 0.01] < 0.5).any()
+
+
 def test_methods_that_label_a_pool_need_one() -> None:
     with pytest.raises(InvalidInput, match="X_public"):
         built("gnmax").fit(X, Y)

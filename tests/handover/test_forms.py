@@ -69,6 +69,17 @@ def test_what_skops_keeps_answers_alike(spec: str, kind: str, num_classes: int) 
     assert np.allclose(answers, model.student.predict_proba(model.encoder.transform(far)), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["linear", "mlp", "table"])
+def test_skops_has_no_part_for_a_threshold(kind: str) -> None:
+    pytest.importorskip("skops.io")
+    from recordwise.handover.skops_model import skops_model
+
+    model = published(POOL, "scaler", kind, 2)
+    assert skops_model(model) is not None
+    model.student.threshold = 0.3
+    assert skops_model(model) is None
+
+
 def test_where_onnx_cannot_hold_it_the_example_reads_skops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skops.io")
     names = [f"column {place}" for place in range(7)]

@@ -58,8 +58,9 @@ def test_encoders_of_vectors_answer_alike(spec: str) -> None:
     agree(model, far, {"samples": far})
 
 
-def test_a_threshold_goes_with_the_file() -> None:
-    model = published(POOL, "scaler", num_classes=2)
+@pytest.mark.parametrize("kind", ["table", "linear", "mlp"])
+def test_a_threshold_goes_with_the_file(kind: str) -> None:
+    model = published(POOL, "scaler", kind, num_classes=2)
     model.student.threshold = 0.9
     content = onnx_model(model)
     assert content is not None

@@ -23,11 +23,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from recordwise import PrivateDistiller
+from recordwise import PrivateDistiller, save
 from recordwise.cli.main import app
 from recordwise.data import Loaded
 from recordwise.errors import InvalidInput
-from recordwise.handover import Labelled, names_of, predict_file
+from recordwise.handover import Labelled, hand_over, names_of, predict_file
 from recordwise.handover.labelled import read_labelled
 from recordwise.job import read_job
 from recordwise.privacy.noise import SeededNoise
@@ -430,6 +430,40 @@ def test_a_prediction_is_what_the_student_answers_and_not_the_likelier_class(tmp
     np.savez(tmp_path / "new.npz", x=np.array([[0.0, 0.0], [-0.5, 0.0], [3.0, 0.0]]))
     found = predict_file(model.published(), tmp_path / "new.npz", probabilities=True)
     assert found.labels == ["0", "0", "0"] and max(found.probabilities["1"]) > 0.5
+
+
+RARE = seeded(0, "rare").normal(size=(400, 2)) + 1.2 * (np.arange(400) % 8 == 0)[:, None]
+
+
+def rare(**student: Any) -> PrivateDistiller:
+    model = PrivateDistiller(4.0, classes=["none", "event"], num_queries=10, student=student)
+    labels = np.where(np.arange(400) % 8 == 0, "event", "none")
+    return model.fit(RARE, labels, X_public=RARE + 0.001, noise=SeededNoise(0))
+
+
+def test_confidence_is_the_chance_of_the_answer_whatever_weights_and_threshold_decide(tmp_path: Path) -> None:
+    np.savez(tmp_path / "new.npz", x=RARE[:50])
+    plain = rare(name="counts").predict_proba(RARE[:50])
+    for decides in ({"class_weight": {"event": 6}}, {"threshold": 0.15}, {"class_weight": [1, 3], "threshold": 0.3}):
+        model = rare(name="counts", **decides)
+        found = predict_file(model.published(), tmp_path / "new.npz", probabilities=True)
+        said = np.array(found.labels) == "event"
+        assert (said & (plain[:, 1] < 0.5)).any()
+        assert found.confidence == pytest.approx(np.where(said, plain[:, 1], plain[:, 0]))
+        assert found.probabilities["event"] == pytest.approx(model.predict_proba(RARE[:50])[:, 1])
+        assert model.pool_probabilities_ == pytest.approx(rare(name="counts").pool_probabilities_)  # the release's
+
+
+@pytest.mark.parametrize("name", ["counts", "linear"])
+def test_the_card_says_how_a_student_decides_where_it_was_told(name: str, tmp_path: Path) -> None:
+    cards = []
+    for number, told in enumerate(({}, {"class_weight": {"event": 6}, "threshold": 0.3})):
+        save(rare(name=name, **told), tmp_path / f"saved{number}")
+        hand_over(tmp_path / f"saved{number}", tmp_path / f"given{number}")
+        cards.append((tmp_path / f"given{number}" / "README.md").read_text())
+    assert "How it decides" not in cards[0]
+    assert "- Class weights: none 1, event 6. Its probabilities are moved by them; the confidence" in cards[1]
+    assert "- Threshold: it answers event where its probability is at least 0.3." in cards[1]
 
 
 @pytest.mark.usefixtures("quick_plans")

@@ -294,12 +294,12 @@ def test_what_cannot_teach_is_refused_in_one_line() -> None:
     with pytest.raises(InvalidInput, match=r"^estimate must be votes of at most "):
         learn_from_counts(WORLD.pool, [replace(asked, release=damaged)])
     for weight in ("heavy", [1.0], [1.0, 0.0], {2: 1.0}, {0: 1e-300, 1: 1e300}):
-        with pytest.raises(InvalidInput, match="class_weight must be"):
+        with pytest.raises(InvalidInput, match="class_weight"):
             learn_from_counts(WORLD.pool, [asked], class_weight=weight)  # type: ignore[arg-type]
     for threshold in (0.0, 1.0, float("nan")):
         with pytest.raises(InvalidInput, match="threshold must"):
             learn_from_counts(WORLD.pool, [asked], threshold=threshold)
-    with pytest.raises(InvalidInput, match="class_weight must be > 0"):
+    with pytest.raises(InvalidInput, match=r"5 is none of \[0, 1\]"):
         learn_from_counts(WORLD.pool, [asked], class_weight={5: 1.0})
 
 

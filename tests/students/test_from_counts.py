@@ -80,7 +80,7 @@ def test_any_other_student_is_taught_what_the_counts_say(other: Any) -> None:
     [
         ({"teaches": "linear", "class_weight": "balanced"}, "must be left out where another student is taught"),
         ({"threshold": 0.3}, "threshold must lie in"),
-        ({"class_weight": [1, 2]}, "class_weight must be"),
+        ({"class_weight": [1, 2]}, "class_weight must hold one weight for each of"),
         ({"teaches": "oracle"}, "student must be one of"),
         ({"hidden": 0}, "hidden must be"),
     ],

@@ -23,7 +23,10 @@ def test_classifiers_are_copied_and_seeded_modules_wrapped() -> None:
     ("spec", "rule"),
     [
         ("tree", "student must be one of counts, linear, mlp, held, got 'tree'"),
-        ({"name": "linear", "depth": 3}, "student 'linear' has no setting 'depth', it has max_iter, strength"),
+        (
+            {"name": "linear", "depth": 3},
+            "student 'linear' has no setting 'depth', it has class_weight, max_iter",
+        ),
         (None, "got None"),
         (StandardScaler(), "classifier with predict_proba"),
     ],

@@ -8,14 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from recordwise.baselines.estimator import Private, Released, Rival, Vectors
+from recordwise.data import Samples
 from recordwise.errors import InvalidInput, whole
 from recordwise.nearest import Metric
 from recordwise.privacy.noise import Noise
 from recordwise.queries import KMeansQueries
 from recordwise.settings import AUTO
 from recordwise.students import class_probabilities, student_from, teach
+from recordwise.students.spec import placed
 from recordwise.votes import NOBODY
 
 FEWEST, MOST = 10, 500  # what "auto" asks at least and at most
@@ -60,6 +63,7 @@ class Labeller(Rival):
         assert pool is not None
         if self.num_queries_ > len(pool):
             raise InvalidInput(f"num_queries must be <= the pool's {len(pool)} samples, got {self.num_queries_}")
+        student_from(placed(self.student, self.classes_), seed=self.random_state)  # refused now, if it is none
         self.asked_ = KMeansQueries(num_queries=self.num_queries_, seed=self.random_state, metric=Metric.EUCLIDEAN).ask(
             pool
         )
@@ -82,7 +86,13 @@ class Labeller(Rival):
         probabilities = np.full((len(pool), num_classes), 1 / num_classes)
         probabilities[answered] = np.eye(num_classes)[self.labels_[owner[answered]]]
         weights = answered.astype(np.float64) if answered.any() else np.ones(len(pool))
-        self.student_ = teach(student_from(self.student, seed=self.random_state), pool, probabilities, weights=weights)
+        student = student_from(placed(self.student, self.classes_), seed=self.random_state)
+        self.student_ = teach(student, pool, probabilities, weights=weights)
+
+    def predict(self, X: Samples) -> NDArray[Any]:
+        """The student's own answers, which a threshold may decide."""
+        check_is_fitted(self, "released_")
+        return np.asarray(self.classes_[self.student_.predict(self._public_vectors(X))])
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
         return class_probabilities(self.student_, vectors, len(self.classes_))

@@ -33,6 +33,9 @@ def predict(
 ) -> None:
     """Ask a published student about new samples: one line each, with its label and how sure it is.
 
+    Class weights and a threshold decide labels. The confidence is the label's chance without class weights;
+    probabilities are with them.
+
     How a text file is spelled is guessed from the file itself: nothing of it is released.
     """
     from recordwise.encoders import encoder_from

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from recordwise.handover.forms import Forms
 from recordwise.published import Published
@@ -37,6 +38,7 @@ def model_card(name: str, model: Published, forms: Forms, summary: Summary | Non
         "",
         model.guarantee_.as_odds(),
         "",
+        *_decides(model, classes),
         "## How right it is",
         "",
         *(["It was not scored here."] if summary is None else [accuracy(summary), "", summary.verdict["text"]]),
@@ -80,6 +82,23 @@ def accuracy(summary: Summary) -> str:
         f"protected here (95 % interval {100 * low:.1f} to {100 * high:.1f} %); naming the commonest class everywhere "
         f"gets {100 * scores['majority']:.1f} %."
     )
+
+
+def _decides(model: Published, classes: Sequence[str]) -> list[str]:
+    """How it was told to choose between classes, where it was."""
+    student, lines = model.student, []
+    weights, threshold = getattr(student, "class_weights_", None), getattr(student, "threshold", None)
+    if weights is None:
+        return []
+    if (weights != 1).any():
+        each = ", ".join(f"{classes[at]} {weight:.4g}" for at, weight in zip(student.classes_, weights, strict=True))
+        lines.append(
+            f"- Class weights: {each}. Its probabilities are moved by them; the confidence that `recordwise predict` "
+            "gives is not."
+        )
+    if threshold is not None:
+        lines.append(f"- Threshold: it answers {classes[1]} where its probability is at least {threshold:.4g}.")
+    return ["## How it decides", "", *lines, ""] if lines else []
 
 
 def _pool(summary: Summary) -> list[str]:

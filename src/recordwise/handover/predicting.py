@@ -13,6 +13,7 @@ from recordwise.formats import Layout, guessed
 from recordwise.handover.labelled import Labelled, names_of
 from recordwise.progress import Progress, step
 from recordwise.published import Published
+from recordwise.students.weights import unweighted
 
 
 def predict_file(
@@ -27,7 +28,8 @@ def predict_file(
     """Each sample's label and confidence, and each class's probability if asked.
 
     Columns are found by their names, in whatever order they stand; one that is missing is refused. Labels are what the
-    student answers, which a threshold of its own may decide; several for one sample are joined by semicolons.
+    student answers, which class weights and a threshold of its own may decide; several for one sample are joined by
+    semicolons. The confidence is the chance of that label, without class weights; probabilities are with them.
 
     Args:
       ids: The column that names the samples; files of images have names, and other samples are numbered.
@@ -45,9 +47,10 @@ def predict_file(
     classes = [str(name) for name in np.asarray(model.classes_).tolist()]
     if answers.ndim != 2 or answers.shape[1] != len(classes):
         raise InvalidInput(f"the student must answer with {len(classes)} probabilities, got shape {answers.shape}")
+    chances = unweighted(model.student, answers)
     return Labelled(
         **names_of(loaded, len(loaded)),
         labels=[str(one) if np.ndim(one) == 0 else ";".join(np.array(classes)[one > 0]) for one in named],
-        confidence=answers.max(axis=1).tolist(),
+        confidence=(chances.max(axis=1) if named.ndim == 2 else chances[named[:, None] == model.classes_]).tolist(),
         probabilities=dict(zip(classes, answers.T.tolist(), strict=True)) if probabilities else {},
     )

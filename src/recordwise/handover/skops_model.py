@@ -66,7 +66,8 @@ def _parts(one: Any) -> list[Any] | None:
         rarity.idf_, rarity.n_features_in_ = one.rarity_, len(one.rarity_)
         return [one.words_, rarity, _linear(one.linear), Normalizer()]
     if type(one) in (Linear, Mlp):
-        return [_scaler(one.scaler_), type(one).from_state(one.state()).model_]  # without its optimizer
+        plain = type(one).from_state(one.state()).model_  # without its optimizer
+        return [_scaler(one.scaler_), plain] if one.threshold is None else None
     if type(one) is TableStudent:
         plain = one.network is None and one.threshold is None and not one.regions
         return [_scaler(one.scaler), _regression(one)] if plain else None

@@ -20,7 +20,7 @@ ones stray from the student's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 from recordwise.arrays import NOBODY, Bools, Doubles, Floats, Ints, Singles, softmax
 from recordwise.data.samples import Samples
 from recordwise.encoders.vectors import Scaler, flat
-from recordwise.errors import InvalidInput, real, shown, whole
+from recordwise.errors import InvalidInput, shown, whole
 from recordwise.labels.held_out import decode_seen
 from recordwise.labels.likelihood import cell_law
 from recordwise.labels.shares import Contrast, Turnout, contrast, turnout
@@ -53,13 +53,11 @@ from recordwise.students.parts import (
     regression,
 )
 from recordwise.students.table import STRENGTH, CountTable, mean_over, tilted
+from recordwise.students.weights import ClassWeight, check_threshold, class_weights
 from recordwise.students.within import FEW_QUERIES, Regions, mates_of, regions_of, with_regions
-
-ClassWeight = str | Mapping[int, float] | Sequence[float] | None
 
 CHOSEN, FITTED = 0.65, 0.8  # of the work, about: settings are chosen, the student is fitted
 ALONE = 1  # thread: a fit is thousands of small products, in which more of them would only wait for each other
-LARGEST = 1e100  # weight of a class
 FARTHEST = 1e6  # deviations from the pool's mean: no column that varies gets there, and squares are floats up to it
 FEW = 3  # queries per class, below which none can be spared for a fold
 
@@ -146,6 +144,11 @@ class TableStudent(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def classes_(self) -> Ints:
         return np.arange(self.coefficients.shape[1])
 
+    @property
+    def class_weights_(self) -> Doubles:
+        """(C,) what the odds of each class were multiplied by."""
+        return np.exp(self.shift)
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -185,12 +188,13 @@ def learn_from_counts(
       pool: The m samples, encoded.
       asked: One or more releases, over the same or over different partitions of the pool.
       hidden: Units of a small network to try on top of the linear student; None tries none.
-      class_weight: As in scikit-learn: None, "balanced", or a weight for each class; odds are multiplied by it.
+      class_weight: As in scikit-learn: None, "balanced", or weights by class, here a number from zero on, as a mapping
+        or as a list; odds are multiplied by them.
       threshold: Of two classes, the second is the answer where its probability is at least this; None answers the
         likelier one.
       seed: Of the folds, of the samples that choices are tried on, and of a network's first weights.
     """
-    _refuse_mistakes(pool, asked, hidden, threshold)
+    _refuse_mistakes(pool, asked, hidden, class_weight, threshold)
     scaler = Scaler().fit(flat("pool", pool))
     vectors = _scaled(scaler, flat("pool", pool))
     material = Material(
@@ -213,7 +217,8 @@ def learn_from_counts(
     tables = [replace(table, strength=strength) for table in tables]
     regions = regions_of(vectors, scaler.scale_, softmax(logits), tables)
     probabilities = tilted(with_regions(vectors, logits, regions, slope).astype(np.float32), tables)
-    shift = class_shift(class_weight, probabilities)
+    share = np.asarray(probabilities.mean(axis=0, dtype=np.float64))
+    shift = np.log(class_weights(class_weight, range(len(share)), share))
     who = tuple(_turnout(one, _all(_tally(one))) for one in asked)
     return Learnt(
         student=TableStudent(coefficients, scaler, shift, net, regions, slope, threshold),
@@ -234,10 +239,17 @@ def _scaled(scaler: Scaler, vectors: Singles) -> Singles:
     return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
 
 
-def _refuse_mistakes(pool: Samples, asked: Sequence[Asked], hidden: int | None, threshold: float | None) -> None:
+def _refuse_mistakes(
+    pool: Samples,
+    asked: Sequence[Asked],
+    hidden: int | None,
+    class_weight: ClassWeight,
+    threshold: float | None,
+) -> None:
     num_classes = _tallies(asked)[0].ballot.num_classes
     if hidden is not None:
         whole(hidden=hidden)
+    class_weights(class_weight, range(num_classes), np.ones(num_classes))
     check_threshold(threshold, num_classes)
     vectors = flat("pool", pool)
     if not vectors.shape[1]:
@@ -354,34 +366,3 @@ def _tables(asked: Sequence[Asked], seen: Sequence[Bools]) -> list[CountTable]:
             )
         )
     return tables
-
-
-def class_shift(class_weight: ClassWeight, probabilities: Floats) -> Doubles:
-    """(C,) what to add to the logits for these class weights, where classes have these (m, C) probabilities."""
-    num_classes = probabilities.shape[1]
-    if class_weight is None:
-        return np.zeros(num_classes)
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise InvalidInput(f"class_weight must be None, 'balanced' or weights of classes, got {class_weight!r}")
-        share = np.asarray(probabilities.mean(axis=0, dtype=np.float64))
-        return np.asarray(-np.log(np.maximum(share * num_classes, 1e-9)))
-    given = class_weight if isinstance(class_weight, Mapping) else dict(enumerate(class_weight))
-    some = isinstance(class_weight, Mapping) or len(given) == num_classes
-    weights = np.array([given.get(label, 1.0) for label in range(num_classes)], dtype=np.float64)
-    fitting = ((weights >= 1 / LARGEST) & (weights <= LARGEST)).all()  # the odds of all classes are floats then
-    if not (some and set(given) <= set(range(num_classes)) and fitting):
-        raise InvalidInput(
-            f"class_weight must be > 0, from {1 / LARGEST:g} to {LARGEST:g}, for classes in [0, {num_classes}), got "
-            f"{class_weight!r}"
-        )
-    return np.log(weights)
-
-
-def check_threshold(threshold: float | None, num_classes: int) -> None:
-    """Refuse a threshold that does not part two classes."""
-    if threshold is None:
-        return
-    real(threshold=threshold)
-    if num_classes != 2 or not 0 < threshold < 1:
-        raise InvalidInput(f"threshold must lie in (0, 1) and needs two classes, got {threshold!r} and {num_classes}")

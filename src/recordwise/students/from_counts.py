@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 
 from recordwise.data.samples import Kind, Samples, kind_of
 from recordwise.errors import InvalidInput, whole
-from recordwise.students.counts import Asked, ClassWeight, Learnt, check_threshold, class_shift, learn_from_counts
+from recordwise.students.counts import Asked, Learnt, learn_from_counts
+from recordwise.students.weights import ClassWeight, check_threshold, class_weights
 
 WITHOUT_COUNTS = "linear"  # who learns labels where a release has no counts
 HIDDEN = 32  # units of the network that may join, unless somebody says
@@ -27,8 +28,8 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
     Args:
       hidden: Units of a small network to try on top of the linear student, where there are 50 queries or more and ten
         per class. It joins only where held-out rows of the release are clearly likelier with it. None tries none.
-      class_weight: As in scikit-learn: None, "balanced", or weights by the place of each class in `classes_`, as a
-        mapping or as one for each. They move probabilities as well as answers.
+      class_weight: As in scikit-learn: None, "balanced", or weights: by the names of classes as declared, or a list in
+        their order. They move probabilities as well as answers.
       threshold: Of two classes, the second is the answer where its probability is at least this; probabilities stay
         as they are. None answers the likelier class.
       teaches: Another student, as in `student_from`: it is taught the class probabilities that were learnt from counts,
@@ -58,10 +59,12 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("student 'counts' learns from numbers: student.input must be 'vectors' here")
         if self.hidden is not None:
             whole(hidden=self.hidden)
-        class_shift(self.class_weight, np.full((1, num_classes), 1 / num_classes))
+        class_weights(self.class_weight, range(num_classes), np.ones(num_classes))
         check_threshold(self.threshold, num_classes)
         if self.teaches is not None and (self.threshold is not None or self.class_weight is not None):
-            raise InvalidInput("class_weight and threshold must be left out where another student is taught")
+            raise InvalidInput(
+                "class_weight and threshold must be left out where another student is taught: say them there"
+            )
 
     def learn(self, pool: Samples, material: Samples, asked: Sequence[Asked]) -> Learnt:
         """What the releases teach.
@@ -85,7 +88,8 @@ class FromCounts(BaseEstimator):  # type: ignore[misc]
         Args:
           teach: Teaches a student, as `student_from` takes it, the pool's labels on vectors or samples.
         """
-        return teach(WITHOUT_COUNTS if self.teaches is None else self.teaches, material)
+        asked = {"name": WITHOUT_COUNTS, "class_weight": self.class_weight, "threshold": self.threshold}
+        return teach(asked if self.teaches is None else self.teaches, material)
 
 
 def reads_counts(student: Any) -> bool:

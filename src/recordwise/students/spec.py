@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from recordwise.errors import InvalidInput
+from recordwise.errors import InvalidInput, shown
 from recordwise.plugins import brought
 from recordwise.randomness import seeded
 from recordwise.settings import Settings
@@ -16,6 +17,7 @@ from recordwise.students.from_counts import FromCounts, reads_counts
 from recordwise.students.held import Held
 from recordwise.students.module import TorchStudent
 from recordwise.students.shallow import Linear, Mlp
+from recordwise.students.weights import check_threshold, weights_in_order
 
 COUNTS = "counts"
 _BY_NAME: dict[str, Callable[..., Any]] = {COUNTS: FromCounts, "linear": Linear, "mlp": Mlp, "held": Held}
@@ -52,12 +54,48 @@ class StudentSettings(Settings):
         model = held.pop("model") if set(held) == {"model"} else held or COUNTS
         return cls(model, input=spec.get("input", _own_input(model)))
 
+    def placed(self, classes: NDArray[Any], *, several: bool = False) -> Self:
+        """The same where these are the classes; see `placed`."""
+        return replace(self, model=placed(self.model, classes, several=several))
+
 
 def _own_input(model: Any) -> str:
     """What a student learns from where nobody says."""
     name = model.get("name") if isinstance(model, Mapping) else model
     kind = _BY_NAME.get(name) if isinstance(name, str) else model
     return str(getattr(kind, "own_input", VECTORS))
+
+
+def placed(spec: Any, classes: NDArray[Any], *, several: bool = False) -> Any:
+    """The same student with weights by the place of each class, not by its name: places are what it is taught.
+
+    Args:
+      spec: As `student_from` takes it.
+      several: Whether a sample may have several classes. A classifier then learns yes or no, and weighs those.
+    """
+    named = isinstance(spec, Mapping)
+    if not named and (isinstance(spec, type) or not hasattr(spec, "get_params")):
+        return spec
+    settings: dict[str, Any] = dict(spec) if named else spec.get_params(deep=not reads_counts(spec))
+    own = settings.get("name") in _BY_NAME if named else isinstance(spec, FromCounts | Linear | Mlp)
+    changed: dict[str, Any] = {}
+    for name, value in settings.items():
+        setting = name.split("__")[-1]
+        if value is None or setting not in ("class_weight", "threshold", "teaches"):
+            continue
+        if own and several and setting != "teaches":
+            raise InvalidInput(
+                f"student.{setting} needs one label per record, got {shown(value)} where it may have more"
+            )
+        if own and setting == "teaches":
+            changed[name] = placed(value, classes, several=several)
+        elif own and setting == "threshold":
+            check_threshold(value, len(classes))
+        elif setting == "class_weight" and not isinstance(value, str) and not several:
+            changed[name] = dict(enumerate(weights_in_order(value, classes).tolist()))
+    if not changed:
+        return spec
+    return {**settings, **changed} if named else clone(spec).set_params(**changed)
 
 
 def student_from(spec: Any, *, seed: int) -> Any:
