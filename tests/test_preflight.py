@@ -69,6 +69,23 @@ def test_a_check_names_a_better_number_of_queries(folder: Path) -> None:
     assert not any("would be better" in one.text for one in healthy.findings)
 
 
+def test_more_queries_than_samples_are_refused_before_a_look_at_the_pool(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("looked at the pool")
+
+    monkeypatch.setattr("recordwise.preflight._outlook", never)
+    many = job(folder, method="num_queries = 201", more="[records]\nexpected = 600")
+    for refused in (
+        lambda: plan_job(many),
+        lambda: plan_job(job(folder), num_records=600, num_queries=[9, 201]),
+        lambda: check_job(job(folder, method="num_queries = 201"), num_records=600),
+    ):
+        with pytest.raises(InvalidInput, match=r"num_queries must be <= the pool's 200 samples, got 201"):
+            refused()
+
+
 @pytest.mark.usefixtures("quick_plans")
 def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"', more="[records]\nexpected = 500")
