@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
 from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
+from recordwise.planner.checking import beside_test
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, part, step
 from recordwise.run_settings import RunSettings
@@ -72,8 +73,12 @@ def check_job(job: JobFile, progress: Progress | None = None, *, num_records: in
         raise InvalidInput(f"[private] {job.private.path} does not exist")
     stated = _expecting(job, num_records)
     with step(progress, "read"):
-        public = job.public.read("public")
-    return check_run(stated, public, num_records=None, progress=progress, thorough=True)
+        with part(0.0, 0.5):
+            public = job.public.read("public")
+        with part(0.5, 1.0):
+            beside = list(_beside_test(job, public))
+    found = check_run(stated, public, num_records=None, progress=progress, thorough=True)
+    return replace(found, findings=(*beside, *found.findings))
 
 
 def check_run(
@@ -114,6 +119,14 @@ def check_run(
             extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
         made = replace(made, considered=(*made.considered, extra))
     return check(schema, public.samples, outlook, made, num_queries=asked)
+
+
+def _beside_test(job: JobFile, public: Loaded) -> Iterator[Finding]:
+    """Where the public test file differs from the pool, in columns that both have."""
+    if job.test is None:
+        return
+    schema, _ = job.read_pool(public)
+    yield from beside_test(schema, public.samples, job.test.read("test", schema).samples)
 
 
 def _refuse_more_than(samples: int, num_queries: Sequence[int]) -> None:
