@@ -69,6 +69,42 @@ def test_a_check_names_a_better_number_of_queries(folder: Path) -> None:
     assert not any("would be better" in one.text for one in healthy.findings)
 
 
+def test_more_queries_than_samples_are_refused_before_a_look_at_the_pool(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("looked at the pool")
+
+    monkeypatch.setattr("recordwise.preflight._outlook", never)
+    many = job(folder, method="num_queries = 201", more="[records]\nexpected = 600")
+    for refused in (
+        lambda: plan_job(many),
+        lambda: plan_job(job(folder), num_records=600, num_queries=[9, 201]),
+        lambda: check_job(job(folder, method="num_queries = 201"), num_records=600),
+    ):
+        with pytest.raises(InvalidInput, match=r"num_queries must be <= the pool's 200 samples, got 201"):
+            refused()
+
+
+@pytest.mark.parametrize(("scale", "found"), [(1.0, []), (100.0, ["height"])])
+def test_a_check_sets_the_test_file_beside_the_pool(tmp_path: Path, scale: float, found: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    for name, unit in (("pool", 1.0), ("test", scale), ("records", 1.0)):
+        rows = [f"{unit * rng.normal(1.7, 0.1):.3f},{rng.normal(80, 15):.3f},flu" for _ in range(60)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["height,weight,sick", *rows]))
+    (tmp_path / "job.toml").write_text(
+        """
+private = {path = "records.csv", labels = "sick"}
+public = {path = "pool.csv", samples = ["height", "weight"]}
+test = {path = "test.csv", labels = "sick"}
+privacy = {epsilon = 1.0}
+method = {classes = ["flu", "cold"]}
+"""
+    )
+    told = check_job(read_job(tmp_path / "job.toml"))  # no plan, for nobody says how many records there are
+    assert [one.about for one in told.findings] == [*found, "records"]
+
+
 @pytest.mark.usefixtures("quick_plans")
 def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"', more="[records]\nexpected = 500")

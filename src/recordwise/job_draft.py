@@ -18,7 +18,8 @@ from recordwise.data.schema import Schema
 from recordwise.encoders.spec import chosen
 from recordwise.errors import InvalidInput
 from recordwise.formats import Layout, ending, guessed
-from recordwise.planner.checking import Likely, check
+from recordwise.planner.checking import check
+from recordwise.planner.columns import Likely
 from recordwise.privacy.guarantee import certainty, percent_up
 from recordwise.progress import part
 
@@ -164,7 +165,7 @@ class Draft:
         if not left:
             raise InvalidInput(f"{self.public.name} and {self.private.name} must have columns in common")
         some = read(self.public, samples=left, layout=layout)
-        ids, texts, codes = [], [], []
+        ids, texts, codes, doubts = [], [], [], []
         for finding in check(Schema.of_loaded(some), some.samples, None, None).findings:
             match finding.likely:
                 case Likely.IDENTIFIERS:
@@ -173,6 +174,8 @@ class Draft:
                     texts.append(finding.about)
                 case Likely.CODES:
                     codes.append(finding.about)
+                case _:
+                    doubts.append(f"# note: {finding.text}")
             if finding.about in (*ids, *texts):
                 why[finding.about] = finding.text
         if texts and len(why) == len(pool.columns):
@@ -180,9 +183,9 @@ class Draft:
         left = [name for name in pool.columns if name not in why]
         if not left:
             raise InvalidInput(f"{self.public.name} must have a column to learn from: {'; '.join(why.values())}")
-        reasons = [f"# guess: without {name!r}: {text}" for name, text in why.items()]
-        doubts = [f"# categorical = {toml_value(codes)}  # guess: numbers; codes are not, if that is what they are"]
-        return left if why else None, next(filter(self._names_each, ids), None), reasons, doubts if codes else []
+        reasons = [*(f"# guess: without {name!r}: {text}" for name, text in why.items()), *doubts]
+        coded = [f"# categorical = {toml_value(codes)}  # guess: numbers; codes are not, if that is what they are"]
+        return left if why else None, next(filter(self._names_each, ids), None), reasons, coded if codes else []
 
     def _image_size(self, samples: list[str] | None) -> tuple[int, int] | None:
         """Height and width to bring images to, where the pool's differ or are large; None where that is not needed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
 from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
+from recordwise.planner.checking import beside_test
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, part, step
 from recordwise.run_settings import RunSettings
@@ -33,19 +34,24 @@ def plan_job(
       num_records: How many records will vote; the job's `records.expected` when None.
       num_queries, votes_per_record: To consider; None are the job's own, or what the planner tries.
     """
-    settings, _, outlook = outlook_of(job, progress, num_records=num_records)
     if num_queries is None and isinstance(job.method.num_queries, int):
         num_queries = (job.method.num_queries,)
+    settings, _, outlook = outlook_of(job, progress, num_records=num_records, num_queries=num_queries or ())
     return plan(outlook, settings.terms, num_queries=num_queries, votes_per_record=votes_per_record, progress=progress)
 
 
 def outlook_of(
-    job: JobFile, progress: Progress | None = None, *, num_records: int | None = None
+    job: JobFile,
+    progress: Progress | None = None,
+    *,
+    num_records: int | None = None,
+    num_queries: Sequence[int] = (),
 ) -> tuple[RunSettings, Schema, Outlook]:
     """What the job asks for, how its samples are read, and all that a plan of it looks at.
 
     Args:
       num_records: How many records will vote; the job's `records.expected` when None.
+      num_queries: That will be considered: refused before a look at the pool, which takes long, where it has fewer.
     """
     job = _expecting(job, num_records)
     with step(progress, "read"):
@@ -53,6 +59,7 @@ def outlook_of(
             public = job.public.read("public")
         with part(0.5, 1.0):
             schema, pool = job.read_pool(public)
+    _refuse_more_than(len(pool), num_queries)
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
     outlook = _outlook(job, settings, pool, public, None, progress)
     if outlook is None:
@@ -66,8 +73,12 @@ def check_job(job: JobFile, progress: Progress | None = None, *, num_records: in
         raise InvalidInput(f"[private] {job.private.path} does not exist")
     stated = _expecting(job, num_records)
     with step(progress, "read"):
-        public = job.public.read("public")
-    return check_run(stated, public, num_records=None, progress=progress, thorough=True)
+        with part(0.0, 0.5):
+            public = job.public.read("public")
+        with part(0.5, 1.0):
+            beside = list(_beside_test(job, public))
+    found = check_run(stated, public, num_records=None, progress=progress, thorough=True)
+    return replace(found, findings=(*beside, *found.findings))
 
 
 def check_run(
@@ -85,9 +96,10 @@ def check_run(
       thorough: Also try numbers of queries that the job does not ask for.
     """
     schema, pool = job.read_pool(public)
+    asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
+    _refuse_more_than(len(pool), [] if asked is None else [asked])
     settings = RunSettings.given(job.settings() | {"records": replace(job.records, schema=schema)})
     outlook = _outlook(job, settings, pool, public, num_records, progress)
-    asked = job.method.num_queries if isinstance(job.method.num_queries, int) else None
     if outlook is None:
         found = check(schema, public.samples, None, None)
         text = "the number of records is not stated, so what the budget buys is not checked: say --num-records"
@@ -103,9 +115,24 @@ def check_run(
     )
     if thorough and asked is not None and asked not in [one.num_queries for one in made.considered]:
         votes = job.method.votes_per_record
-        extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
+        with step(progress, "plan: the job's own number of queries"):
+            extra = predict(outlook, settings.terms, num_queries=asked, votes_per_record=votes)
         made = replace(made, considered=(*made.considered, extra))
     return check(schema, public.samples, outlook, made, num_queries=asked)
+
+
+def _beside_test(job: JobFile, public: Loaded) -> Iterator[Finding]:
+    """Where the public test file differs from the pool, in columns that both have."""
+    if job.test is None:
+        return
+    schema, _ = job.read_pool(public)
+    yield from beside_test(schema, public.samples, job.test.read("test", schema).samples)
+
+
+def _refuse_more_than(samples: int, num_queries: Sequence[int]) -> None:
+    for asked in num_queries:
+        if asked > samples:
+            raise InvalidInput(f"num_queries must be <= the pool's {samples} samples, got {asked}")
 
 
 def _expecting(job: JobFile, num_records: int | None) -> JobFile:

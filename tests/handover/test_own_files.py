@@ -323,6 +323,22 @@ def test_a_draft_doubts_numbers_that_look_like_codes_and_decides_nothing(tmp_pat
 
 
 @pytest.mark.usefixtures("quick_plans")
+def test_a_draft_notes_numbers_that_may_be_identifiers_or_moments_and_keeps_them(tmp_path: Path) -> None:
+    for name, more in (("records", ",ok"), ("pool", "")):
+        rows = [
+            f"{1_000_003 + 40_001 * row + row**2},{1_600_000_000 + 99_991 * row},{row / 7:.2f}" for row in range(120)
+        ]
+        head = f"account,made,age{',state' if more else ''}"
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *(row + more for row in rows)]) + "\n")
+    told = ["--private", str(tmp_path / "records.csv"), "--public", str(tmp_path / "pool.csv"), "--labels", "state"]
+    made = CliRunner().invoke(app, ["init", *told, "--classes", "ok,late", "--out", str(tmp_path / "job.toml")])
+    assert made.exit_code == 0, made.output
+    draft = (tmp_path / "job.toml").read_text()
+    assert "# note: column 'account' may hold identifiers" in draft
+    assert "# note: column 'made' looks like points in time in seconds" in draft
+    assert "samples" not in tomllib.loads(draft)["public"]
+
+
 def test_the_card_says_what_is_promised_and_what_is_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arrays(tmp_path, 240)

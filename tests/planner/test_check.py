@@ -12,7 +12,7 @@ from tests.planner.worlds import blobs
 from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.planner import BudgetPlan, Expected, Prediction, check, look
-from recordwise.planner.checking import Checked, structure
+from recordwise.planner.checking import Checked, beside_test, structure
 from recordwise.randomness import seeded
 
 ROWS = 60
@@ -88,6 +88,47 @@ def test_ranges_in_another_unit_are_found(declared: tuple[float, float], words: 
         assert words in found["age"]
 
 
+def test_a_range_that_leaves_nothing_of_a_column_is_a_warning() -> None:
+    def told(low: float, high: float) -> list[str]:
+        schema = Schema(kind="table", columns=({"name": "height", "range": (low, high)},))  # type: ignore[arg-type]
+        cells = [[f"{1.5 + row / 100}"] for row in range(ROWS)]
+        return [str(one).partition(":")[0] for one in check(schema, cells, None, None).findings]
+
+    assert told(50, 250) == ["warning"] and told(1.7, 2.1) == ["note"] and told(1, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("mrn", range(1_000_003, 9_999_999, 45_001), "as identifiers do"),
+        ("PatientID", range(1_003, 9_999, 45), "as identifiers do"),
+        ("nhs number", range(1_000_000_003, 9_999_999_999, 45_000_007), "as identifiers do"),
+        ("visit_mrn", [1_000_003 + 7 * (row % 150) for row in range(200)], "may hold identifiers"),
+        ("account", [1_000_003 + 40_001 * row + row**2 for row in range(200)], "may hold identifiers"),
+        ("income", range(100_000, 999_000, 4_000), None),  # an amount, in steps
+        ("acid", [1_003 + 45 * row**2 for row in range(200)], None),  # no word of its own
+        ("volume", [row**3 for row in range(200)], None),
+        ("weight", [1_000_003.5 + 45_001 * row for row in range(200)], None),  # measured
+        ("molecules", [float(f"6.{row:03}e23") for row in range(200)], None),
+        ("made", range(1_600_000_003, 1_700_000_003, 500_001), "in seconds since 1970"),
+        ("made", range(1_600_000_000_003, 1_700_000_000_003, 500_000_001), "in milliseconds since 1970"),
+    ],
+)
+def test_numbers_that_name_rows_or_moments_are_found(name: str, values: Any, words: str | None) -> None:
+    found = about({name: [str(value) for value in values], "age": [f"{row % 80}.5" for row in range(len(values))]})
+    assert words is None if found == {} else words is not None and words in found[name]
+
+
+def test_a_test_file_in_another_unit_is_found() -> None:
+    rng = seeded(4, "check")
+    pool = np.stack([rng.normal(1.7, 0.1, 300), rng.normal(80, 15, 300)], axis=1)
+    schema = Schema.of(pool, columns=["height", "weight"])
+    assert list(beside_test(schema, pool, pool[:100] * [1.05, 1.1])) == []
+    (found,) = beside_test(schema, pool, pool[:100] * [100, 1])
+    assert found.about == "height" and "[test] file" in found.text and not found.stops
+    assert list(beside_test(schema, pool, pool[:5] * [100, 1])) == []  # too few to say
+
+
 def vectors(pool: Any) -> Schema:
     return Schema.of(np.asarray(pool))
 
@@ -145,17 +186,39 @@ def test_a_pool_of_few_different_samples_stops_a_run() -> None:
     assert [one.about for one in found.stops] == ["pool"] and "5 different samples" in found.as_text()
 
 
-def test_a_pool_without_clusters_is_found() -> None:
-    noise = seeded(1, "check").normal(size=(400, 6))
-    assert "no clusters" in found_by(noise, GOOD).as_text()
+def test_a_pool_without_groups_is_said_to_be_a_cloud_where_nothing_else_is_known() -> None:
+    rng = seeded(1, "check")
+    noise = rng.normal(size=(400, 6))
+    cloud = noise @ rng.normal(size=(6, 6))  # columns depend on each other, and there are no groups
+    for pool in (noise, cloud):
+        found = found_by(pool, GOOD)
+        assert "no groups beyond what correlations explain" in found.as_text() and "that works" in found.as_text()
+        assert "independently" not in found.as_text() and not found.stops
+    assert found_by(cloud, GOOD, attainable=0.9).findings == ()
+    assert found_by(cloud, GOOD, labels=(cloud[:, 0] > 0).astype(int)).findings == ()
     assert structure(WORLD.pool.astype(np.float32), 40) > structure(noise.astype(np.float32), 40) + 0.05
 
 
-def test_labelled_samples_that_do_not_lie_apart_are_found() -> None:
+def test_labelled_samples_that_do_not_predict_each_other_are_found() -> None:
+    """However well the plan thinks of them: five tasks that fit noise are better than naming the commonest class."""
     labels = seeded(2, "check").integers(4, size=400)
-    found = found_by(WORLD.pool, expecting((0.27, 0.25, 0.3), attainable=0.28), labels=labels)
-    assert "hardly lie apart" in found.as_text()
-    assert "hardly lie apart" not in found_by(WORLD.pool, GOOD, labels=WORLD.pool_labels).as_text()
+    assert "do not show that classes can be told apart" in found_by(WORLD.pool, GOOD, labels=labels).as_text()
+    assert found_by(WORLD.pool, GOOD, labels=WORLD.pool_labels).findings == ()
+
+
+def test_a_rare_class_that_lies_apart_is_not_warned_about() -> None:
+    """No student is right much more often than by naming the commonest class, and yet it may find most of the rare."""
+    rng = seeded(3, "check")
+    rare = (np.arange(600) < 18).astype(int)
+    pool = rng.normal(size=(600, 6)) + 1.5 * rare[:, None] * np.array([1, 1, 1, 0, 0, 0])
+    made = replace(expecting((0.98, 0.97, 0.99), attainable=0.985), commonest=0.97)
+    assert found_by(pool, made, labels=rare, num_classes=2).findings == ()
+
+
+def test_assumed_shares_are_said_to_be_assumed() -> None:
+    noise = expecting((0.26, 0.2, 0.35))
+    assert "equally common" not in found_by(WORLD.pool, noise).as_text()
+    assert "equally common" in found_by(WORLD.pool, replace(noise, shares_assumed=True)).as_text()
 
 
 def test_votes_that_drown_in_noise_stop_a_run_that_is_right_by_chance() -> None:

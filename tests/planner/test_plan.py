@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from itertools import islice, pairwise
@@ -363,6 +365,66 @@ def test_a_plan_compares_votes_mechanisms_and_trust() -> None:
     assert "->" in text and "a wide guess" in text and "local" in text
     assert "2 partitions: rounds = 2, queries.focus = 0" in text
     assert found.as_dict()["recommended"]["num_queries"] == 6
+
+
+def test_under_noisier_trust_a_plan_compares_with_as_many_queries_as_that_can_bear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    view = outlook(blobs(3, 1.0, pool=1_000), num_records=20_000)
+    found = plan(view, terms("1"), num_queries=[90], votes_per_record=[1])
+    sizes = {one.trust: one.num_queries for one in found.compared if one.mechanism != "matching"}
+    usual = usual_queries(view, terms("1", trust="local"))
+    assert usual < 90 and sizes == {"central": 90, "distributed": 90, "local": usual}
+    few = plan(view, terms("1"), num_queries=[usual - 1], votes_per_record=[1])
+    assert {one.num_queries for one in few.compared if one.trust == "local"} == {usual - 1}
+
+
+def test_shuffled_mechanisms_are_told_apart_by_what_is_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    view = outlook(WORLDS["easy"], num_records=20_000)
+    found = plan(view, terms("1", delta="1e-6", trust="shuffle"), num_queries=[6], votes_per_record=[1])
+    shuffled = [one.mechanism for one in (found.recommended, *found.compared) if one.trust == "shuffle"]
+    assert len(shuffled) > 2 and len(set(shuffled)) == len(shuffled)
+    assert "single-message of collision" in shuffled
+
+
+def test_a_plan_says_where_it_assumes_that_classes_are_equally_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    known: tuple[dict[str, Any], ...] = ({}, {"class_shares": [0.5, 0.3, 0.2]}, {"labelled": 50})
+    for more, assumed in zip(known, (True, False, False), strict=True):
+        found = plan(outlook(WORLDS["easy"], **more), terms("1"), num_queries=[6], compare=False)
+        assert found.shares_assumed == assumed and ("taken to be equally common" in found.as_text()) == assumed
+
+
+def test_labels_that_tell_nothing_are_said_to_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlook, "outcomes", lambda *_, **__: [Outcome(labels=0.5, student=0.5)])
+    for by_chance, said in ((0.4, True), (0.01, False), (None, False)):
+        monkeypatch.setattr(Outlook, "by_chance", by_chance)
+        found = plan(outlook(WORLDS["easy"], labelled=50), terms("1"), num_queries=[6], compare=False)
+        assert ("no better than shuffled ones" in found.basis) == said
+
+
+def test_a_number_of_queries_that_is_given_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is encoded before the first task is a small share of it."""
+    told: list[float] = []
+    begun: list[float] = []
+
+    class Seen:
+        @contextmanager
+        def step(self, name: str) -> Iterator[Any]:
+            yield told.append if name == "plan: numbers of queries" else lambda _: None
+
+    simulated = simulate._simulated
+
+    def noted(*given: Any) -> Outcome:
+        begun.append(max(told, default=0.0))
+        return simulated(*given)
+
+    monkeypatch.setattr(simulate, "_SIMULATED", {})
+    monkeypatch.setattr(simulate, "_simulated", noted)
+    plan(outlook(WORLDS["easy"]), terms("1"), num_queries=[6], votes_per_record=[1], compare=False, progress=Seen())
+    assert begun == pytest.approx([(1 + task) / (1 + LEVELS) for task in range(LEVELS)]) and told[-1] == 1
 
 
 @pytest.mark.parametrize(("added", "taken"), [(0.02, 2), (0.0, 1)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
 from tests.planner.worlds import World, blobs
@@ -11,7 +12,7 @@ from tests.planner.worlds import World, blobs
 from recordwise.nearest import Metric
 from recordwise.nearest.kmeans import kmeans
 from recordwise.planner.shapes import Seen, View, seen_shapes
-from recordwise.planner.tasks import LEVELS, Known, Wish, plausible, tasks_like
+from recordwise.planner.tasks import CHANCE, LEVELS, Known, Wish, as_good_by_chance, plausible, tasks_like
 from recordwise.randomness import seeded
 
 
@@ -101,3 +102,42 @@ def test_the_same_wish_on_more_samples_is_as_hard(world: World) -> None:
         pool = world.pool[:count].astype(np.float32)
         [task] = tasks_like(wish, pool, pool, told, 0)
         assert task.attainable == pytest.approx(0.75, abs=0.02)
+
+
+FALSE_FAILURE = 1e-9
+
+
+def by_chance(pool: np.ndarray, labels: np.ndarray, seed: int = 0) -> float | None:
+    vectors = pool.astype(np.float32)
+    return as_good_by_chance(vectors, Seen(vectors, vectors, labels), seed)
+
+
+def test_random_labels_are_taken_for_real_ones_as_rarely_as_stated() -> None:
+    """Also where one class is rare. A test that took a fifth of them for real would fail."""
+    rng = seeded(5, "planner", "chance")
+    pool, rare = rng.normal(size=(150, 5)), (np.arange(150) < 8).astype(np.int64)
+    runs = 300
+    found = [by_chance(pool, rng.permutation(rare), seed) for seed in range(runs)]
+    taken = sum(one is not None and one <= CHANCE for one in found)
+    assert None not in found and binomtest(taken, runs, CHANCE).pvalue > FALSE_FAILURE
+    assert binomtest(taken, runs, 4 * CHANCE).pvalue < FALSE_FAILURE
+
+
+@pytest.mark.parametrize("shape", ["line", "rare", "xor", "many"])
+def test_labels_that_samples_tell_are_never_as_good_by_chance(shape: str) -> None:
+    rng = seeded(6, "planner", "chance")
+    pool = rng.normal(size=(200, 4))
+    labels = {
+        "line": pool[:, 0] > 0,
+        "rare": pool[:, 0] > 1.9,
+        "xor": (pool[:, 0] > 0) ^ (pool[:, 1] > 0),  # no line tells these apart
+        "many": np.floor(4 * pool[:, 0]) - np.floor(4 * pool[:, 0].min()),
+    }[shape].astype(np.int64)
+    told = by_chance(pool, labels)
+    assert told is not None and told <= 0.01 and told == by_chance(pool, labels)
+
+
+@pytest.mark.parametrize(("count", "rare"), [(19, 9), (200, 2)])
+def test_few_labelled_samples_say_nothing(count: int, rare: int) -> None:
+    pool = seeded(7, "planner", "chance").normal(size=(count, 4))
+    assert by_chance(pool, (np.arange(count) < rare).astype(np.int64)) is None

@@ -19,14 +19,18 @@ import numpy as np
 NAN = math.nan
 DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
 NO_DAY = date(1900, 1, 1)  # where strptime puts a time of the day
-_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")  # spellings that nobody reads otherwise
+_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y")  # spellings that nobody reads otherwise
+_MONTHS = ("%b %Y", "%B %Y")
 _TIMES = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f")
 _STAMPS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f")
-DATE_FORMATS = (*_DAYS, *_STAMPS, "%Y-%m-%d %H:%M:%S%z", *(f"{day} {time}" for day in _DAYS for time in _TIMES))
+_LONG = ("%Y-%m-%d %H:%M:%S%z", *(f"{day} {time}" for day in _DAYS for time in _TIMES))
+DATE_FORMATS = (*_DAYS, *_STAMPS, *_LONG, *_MONTHS)
 TIME_FORMATS = _TIMES  # of a day that is not named
 # Which of a pair is meant, somebody must say, or a day after the twelfth must show.
 UNCLEAR_FORMATS = tuple(
-    (f"%m{mark}%d{mark}%Y{time}", f"%d{mark}%m{mark}%Y{time}") for mark in "/-" for time in ("", " %H:%M", " %H:%M:%S")
+    (f"%m{mark}%d{mark}{year}{time}", f"%d{mark}%m{mark}{year}{time}")
+    for mark, year in (("/", "%Y"), ("-", "%Y"), ("/", "%y"))
+    for time in ("", " %H:%M", " %H:%M:%S")
 )
 MOST_FORMAT = 64  # letters
 _WHOLE = 2.0**53  # floats below are whole numbers without a doubt

@@ -6,56 +6,30 @@ Nothing private is looked at: columns are the pool's, clusters are the pool's, a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.cells import DATE_FORMATS, days_of, number_of
 from recordwise.data.samples import Kind, Samples
-from recordwise.data.schema import CATEGORY, NUMBER, Column, Schema
-from recordwise.encoders.table import MOST_VALUES
+from recordwise.data.schema import CATEGORY, Column, Schema
 from recordwise.errors import InvalidInput
+from recordwise.planner.columns import Likely, beyond, odd
 from recordwise.planner.outlook import Outlook
 from recordwise.planner.planning import BudgetPlan
 from recordwise.planner.predicting import Prediction
+from recordwise.planner.tasks import CHANCE, SHUFFLES
 from recordwise.queries import KMeansQueries
 from recordwise.randomness import seeded
 
-MOSTLY = 0.8  # of a column's cells
-MANY = 0.5  # different values, as a share of the rows: hardly any row tells something about another
-FEW_ROWS = 20  # below so many rows a column shows nothing
-MOST_CODES = 200  # more whole numbers than that are taken as numbers
-LONGEST_CODE = 1e15  # floats tell whole numbers below it apart
-WORDS = 3  # from so many words on, on average, a cell is text
-MORE_DATES = ("%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y%m%d", "%d %b %Y", "%b %d, %Y")
-OUTSIDE, WITHIN = 0.01, 0.02  # of the cells beyond a declared range; of a declared range that the pool fills
 SINGLE = 0.1  # of the queries that may hold one sample
 ENOUGH = 10  # samples per query, from which on clusters of one sample are rare
 NOISE = 0.25  # of what can be learnt: below, a budget goes on noise
 LITTLE = 0.6
 BETTER = 0.02  # by which other numbers of queries are worth a word
 APART = 0.02  # of the variance that clusters must explain beyond those of a pool without structure
-LIKELY_ID = re.compile(r"(^|[_\s])(id|uuid|guid|key|number|nr|no)$", re.IGNORECASE)
-
-
-class Likely(StrEnum):
-    """What a column may hold, other than what it is read as."""
-
-    IDENTIFIERS = "identifiers"
-    FREE_TEXT = "free text"
-    CODES = "codes"
-
-
-class Doubt(NamedTuple):
-    """What is odd about a column, in words that follow its name."""
-
-    text: str
-    likely: Likely | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +41,17 @@ class Finding:
       about: What it is about: a column's name, "queries", "budget", "pool" or "records".
       text: One line: what was found, and what to do.
       likely: What a column may really hold, where that decides what becomes of it.
+      warns: Whether it can hardly be meant; a run goes on nevertheless.
     """
 
     stops: bool
     about: str
     text: str
     likely: Likely | None = None
+    warns: bool = False
 
     def __str__(self) -> str:
-        return f"{'stop' if self.stops else 'note'}: {self.text}"
+        return f"{'stop' if self.stops else 'warning' if self.warns else 'note'}: {self.text}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,103 +102,37 @@ def check(
     if outlook is None or made is None:
         return Checked(findings=tuple(found))
     asked = num_queries or made.recommended.num_queries
-    found += [*_pool(outlook, made), *_queries(outlook, made, asked)]
+    found += [*_pool(outlook), *_queries(outlook, made, asked)]
     if outlook.labels_per_record == 1:  # plans are about one label each, and sets of labels are another matter
         found += budget_findings(outlook, made, asked)
     return Checked(findings=tuple(found), plan=made)
 
 
 def _columns(schema: Schema, samples: Samples) -> Iterator[Finding]:
+    for column, name, cells in _cells(schema, samples):
+        if doubt := odd(column, cells):
+            text = f"column {name!r} {doubt.text}"
+            yield Finding(stops=False, about=str(name), text=text, likely=doubt.likely, warns=doubt.grave)
+
+
+def beside_test(schema: Schema, pool: Samples, test: Samples) -> Iterator[Finding]:
+    """The columns whose numbers lie elsewhere in a public test file than in the pool."""
+    for (column, name, known), (_, _, new) in zip(_cells(schema, pool), _cells(schema, test), strict=True):
+        if column.kind != CATEGORY and (doubt := beyond(known, new)):
+            yield Finding(stops=False, about=str(name), text=f"column {name!r} {doubt.text}")
+
+
+def _cells(schema: Schema, samples: Samples) -> Iterator[tuple[Column, str | int, NDArray[Any]]]:
+    """Each column, its name or place, and its cells; none where samples have no columns."""
     if schema.kind != Kind.TABLE and not (schema.kind == Kind.VECTORS and schema.columns):
         return
     # Read without declared ranges: what lies beyond them would be missing.
     free = replace(schema, columns=tuple(replace(column, range=None) for column in schema.columns))
     for place, (column, cells) in enumerate(zip(schema.columns, free.read(samples).samples.T, strict=True)):
-        named = f"column {column.name or place!r}"
-        doubt = _category(cells) if column.kind == CATEGORY else _number(column, cells)
-        if doubt:
-            text, about = f"{named} {doubt.text}", column.name or str(place)
-            yield Finding(stops=False, about=about, text=text, likely=doubt.likely)
+        yield column, column.name or place, cells
 
 
-def _category(cells: NDArray[Any]) -> Doubt | None:
-    words = [cell for cell in cells if cell is not None]
-    if len(words) < FEW_ROWS:
-        return None
-    different = len(set(words)) / len(words)
-    some = words[:: max(1, len(words) // 500)]
-    dates = np.mean([not np.isnan(days_of(word, (*DATE_FORMATS, *MORE_DATES))) for word in some])
-    if dates >= MOSTLY and np.mean([word.isdigit() and len(word) != 8 for word in some]) < MOSTLY:
-        return Doubt("holds dates but is read as categories: declare it as kind 'date', with their formats")
-    if np.mean([not np.isnan(number_of(word)) for word in some]) >= MOSTLY and different > 0.1:
-        return Doubt(
-            "holds numbers but is read as categories: declare it as kind 'number', and other cells are missing"
-        )
-    if np.mean([len(word.split()) for word in some]) >= WORDS and different > MANY / 2:
-        text = "holds free text but is read as categories: leave it out, or make the text the sample"
-        return Doubt(text, Likely.FREE_TEXT)
-    if different > MANY:
-        text = f"has {len(set(words))} values in {len(words)} rows, as identifiers do: leave it out of samples"
-        return Doubt(text, Likely.IDENTIFIERS)
-    if len(set(words)) > MOST_VALUES:
-        return Doubt(
-            f"has {len(set(words))} values, of which the {MOST_VALUES} most frequent are told apart and all others are "
-            "alike: group them, or raise the encoder's max_values"
-        )
-    return None
-
-
-def _number(column: Column, cells: NDArray[Any]) -> Doubt | None:
-    values = np.asarray(cells, dtype=np.float64)
-    values = values[np.isfinite(values)]
-    if len(values) < FEW_ROWS:
-        return None
-    if column.range is not None:
-        low, high = column.range
-        outside = float(((values < low) | (values > high)).mean())
-        if outside > OUTSIDE:
-            return Doubt(
-                f"lies outside its declared range [{low:g}, {high:g}] in {100 * outside:.0f} % of the pool, which then "
-                "counts as missing: declare the range in the pool's unit"
-            )
-        if np.ptp(values) < WITHIN * (high - low):
-            return Doubt(
-                f"fills [{values.min():g}, {values.max():g}] of its declared range [{low:g}, {high:g}]: if records "
-                "fill the rest, they are not like the pool; declare the range in the pool's unit"
-            )
-    if column.kind != NUMBER or not (values == np.floor(values)).all():
-        return None
-    if _spell_dates(values):
-        return Doubt("holds dates written as numbers (YYYYMMDD): write them as dates, or declare kind 'date'")
-    dense = np.ptp(values) + 1 <= 2 * len(values)
-    if len(np.unique(values)) > 0.99 * len(values) and len(values) >= 50 and (dense or LIKELY_ID.search(column.name)):
-        text = "has a different whole number in every row, as identifiers do: leave it out of samples"
-        return Doubt(text, Likely.IDENTIFIERS)
-    if _like_codes(values):
-        return Doubt(
-            f"is read as numbers, and its {len(np.unique(values))} different values look like codes: if they are, name "
-            "it in records.categorical",
-            Likely.CODES,
-        )
-    return None
-
-
-def _like_codes(values: NDArray[np.float64]) -> bool:
-    """Whether whole numbers look like postcodes and such: few, long, far apart, not in steps of ten or more."""
-    different = np.unique(values)
-    few = 2 < len(different) <= MOST_CODES and len(values) >= FEW_ROWS * len(different)
-    long = different[0] >= 100 and different[-1] < LONGEST_CODE
-    if not few or not long or np.ptp(different) < FEW_ROWS * len(different):
-        return False
-    return int(np.gcd.reduce(np.diff(different.astype(np.int64)))) < 10  # else they are amounts, in steps
-
-
-def _spell_dates(values: NDArray[np.float64]) -> bool:
-    year, month, day = values // 10_000, values // 100 % 100, values % 100
-    return bool(((year >= 1800) & (year <= 2200) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
-
-
-def _pool(outlook: Outlook, made: BudgetPlan) -> Iterator[Finding]:
+def _pool(outlook: Outlook) -> Iterator[Finding]:
     vectors = outlook.sample()
     classes = outlook.known.num_classes
     different = len(np.unique(vectors, axis=0))
@@ -233,16 +143,19 @@ def _pool(outlook: Outlook, made: BudgetPlan) -> Iterator[Finding]:
         )
         yield Finding(stops=True, about="pool", text=text)
         return
-    if outlook.known.seen is not None and made.attainable.mean < made.commonest + 0.05:
+    known = outlook.known
+    if known.seen is not None and outlook.by_chance is not None and outlook.by_chance > CHANCE:
         text = (
-            f"labelled pool samples show that classes hardly lie apart: with true labels a student would be right "
-            f"{made.attainable}, and {100 * made.commonest:.1f} % without any; use another encoder, or other columns"
+            f"the {len(known.seen.labels)} labelled pool samples do not show that classes can be told apart: with "
+            f"shuffled labels they predict each other as well in {100 * outlook.by_chance:.0f} % of {SHUFFLES + 1} "
+            f"cases (told apart: {100 * CHANCE:.0f} % at most); use another encoder, other columns, or label more"
         )
         yield Finding(stops=False, about="pool", text=text)
-    elif structure(vectors, min(10 * classes, len(vectors) // 10)) < APART:
+    unknown = known.seen is None and known.attainable is None
+    if unknown and structure(vectors, min(10 * classes, len(vectors) // 10)) < APART:
         text = (
-            "the pool has no clusters that classes could follow (columns vary independently of each other): use "
-            "another encoder, or say how right a student is with true labels (attainable)"
+            "the pool shows no groups beyond what correlations explain, so queries cut one cloud into regions: that "
+            "works, but how hard the task is does not show; label some pool samples, or say attainable"
         )
         yield Finding(stops=False, about="pool", text=text)
 
@@ -290,7 +203,7 @@ def budget_findings(outlook: Outlook, made: BudgetPlan, asked: int) -> Iterator[
     gain = made.gain_of(chosen)
     words = (
         f"for {outlook.known.num_classes} classes, {outlook.num_records} records and {asked} queries the student is "
-        f"expected to be right {chosen.student_accuracy}, and {100 * made.commonest:.1f} % without any budget"
+        f"expected to be right {chosen.student_accuracy}, and {made.by_naming} without any budget"
     )
     if gain.mean < NOISE or _drowned(chosen):
         text = f"the budget would go on noise: {words}; raise epsilon, gather more records or merge classes"

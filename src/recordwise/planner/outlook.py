@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from recordwise.labels import DecoderSettings
 from recordwise.nearest import Metric
 from recordwise.planner.shapes import Seen, Task
 from recordwise.planner.simulate import Lens, Outcome, Sketch, simulate
-from recordwise.planner.tasks import Known, Wish, plausible, tasks_like
+from recordwise.planner.tasks import Known, Wish, as_good_by_chance, plausible, tasks_like
 from recordwise.privacy.guarantee import members
 from recordwise.progress import part
 from recordwise.protocols.protocol import Protocol
@@ -130,7 +131,9 @@ class Outlook:
         Args:
           room_for: Play the pool with as many samples as so many queries need, where these queries need fewer.
         """
-        sketch, tasks = self._sketch(max(room_for, protocols[0].ballot.num_queries))
+        pieces = 1 + (len(self.wishes) if places is None else len(places))
+        with part(0, 1, pieces):  # else the shares that it says are done would be those of all tasks
+            sketch, tasks = self._sketch(max(room_for, protocols[0].ballot.num_queries))
         design = Design(
             protocols=protocols,
             schema=Schema(kind="vectors", shape=(sketch.pool.shape[1],)),
@@ -143,8 +146,8 @@ class Outlook:
         )
         wanted = range(len(tasks)) if places is None else places
         found = []
-        for number, place in enumerate(wanted):
-            with part(number, number + 1, len(wanted)):
+        for number, place in enumerate(wanted, start=1):
+            with part(number, number + 1, pieces):
                 found.append(simulate(sketch, tasks[place], design, self.num_records, self.seed + place))
         return found
 
@@ -166,6 +169,12 @@ class Outlook:
     def attainable(self) -> list[float]:
         """How often a student is right that is taught the truth, in each task."""
         return [task.attainable for task in self._sketch(1)[1]]
+
+    @cached_property
+    def by_chance(self) -> float | None:
+        """The share of shuffled labels that say as much as the labelled samples do; None where these say nothing."""
+        seen = self.known.seen
+        return None if seen is None else as_good_by_chance(self._sketch(1)[0].student_view, seen, self.seed)
 
     def samples_for(self, num_queries: int) -> int:
         """How many samples of the pool play it when so many queries are asked."""

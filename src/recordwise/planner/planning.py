@@ -9,13 +9,15 @@ from typing import Any
 from recordwise.errors import RecordwiseError, whole
 from recordwise.planner.outlook import Outlook
 from recordwise.planner.predicting import Expected, Prediction, predict
-from recordwise.planner.searching import search
+from recordwise.planner.searching import search, usual_queries, visibility
+from recordwise.planner.tasks import CHANCE
 from recordwise.privacy.guarantee import Trust
 from recordwise.progress import Progress, part, step
 from recordwise.protocols.registry import names
 from recordwise.protocols.terms import Terms
 from recordwise.settings import AUTO
 
+AS_CLEAR = 0.5  # of how far votes stand out from their noise: with so much left, as many queries are asked
 MARGIN = 0.005  # by which more votes per record, and two partitions, must be better
 
 
@@ -30,6 +32,7 @@ class BudgetPlan:
       commonest: The share of the commonest class: right so often is whoever knows nothing else.
       basis: What the prediction knows of the task.
       left_out: What the run's own student may have beyond the one that was simulated; empty where they are the same.
+      shares_assumed: Nobody said how common classes are, and no sample shows it: they are taken to be equally common.
     """
 
     recommended: Prediction
@@ -39,6 +42,7 @@ class BudgetPlan:
     commonest: float
     basis: str
     left_out: str = ""
+    shares_assumed: bool = False
 
     @classmethod
     def of(
@@ -65,12 +69,19 @@ class BudgetPlan:
             commonest=round(float(outlook.known.shares.max()), 4),
             basis=basis(outlook),
             left_out=outlook.left_out if most >= outlook.left_out_from else "",
+            shares_assumed=outlook.known.class_shares is None and outlook.known.seen is None,
         )
 
     @property
     def gain(self) -> Expected:
         """The part of what can be learnt beyond the commonest class that this budget buys."""
         return self.gain_of(self.recommended)
+
+    @property
+    def by_naming(self) -> str:
+        """How often the commonest class is right, in words."""
+        assumed = " (classes are taken to be equally common; class_shares says otherwise)"
+        return f"{100 * self.commonest:.1f} %{assumed if self.shares_assumed else ''}"
 
     def gain_of(self, one: Prediction) -> Expected:
         room = max(self.attainable.mean - self.commonest, 1e-6)
@@ -84,14 +95,17 @@ class BudgetPlan:
         lines = [
             f"Predicted from {self.basis}. In brackets: four plausible tasks of five.",
             f"With true labels a student would be right {self.attainable}; naming the commonest class "
-            f"{100 * self.commonest:.1f} %.",
+            f"{self.by_naming}.",
             *([self.left_out] if self.left_out else []),
             "",
             _line("", "queries", "votes each", "labels right", "student right", "noise (std)", "votes per query"),
             *(_row("->" if one == self.recommended else "", one) + _split(one) for one in self.considered),
         ]
         if self.compared:
-            lines += ["", "The same budget under other mechanisms and other trust:"]
+            lines += [
+                "",
+                "The same budget under other mechanisms and other trust, fewer queries where noise is higher:",
+            ]
             lines += [f"{_row('', one)}  {one.trust}, {one.mechanism}" for one in self.compared]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -174,9 +188,9 @@ def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Prog
         for number, other in enumerate(others):
             if other is None:
                 continue
-            size = outlook.known.num_classes if other.one_query_per_class else chosen.num_queries
             votes = 1 if other.one_vote else chosen.votes_per_record
             try:
+                size = _bearable(outlook, terms, other, chosen, votes)
                 with part(number, number + 1, len(others)):
                     one = predict(outlook, other, num_queries=size, votes_per_record=votes)
             except RecordwiseError:
@@ -184,6 +198,17 @@ def _compared(outlook: Outlook, terms: Terms, chosen: Prediction, progress: Prog
             if (one.trust, one.mechanism) != (chosen.trust, chosen.mechanism) and one not in found:
                 found.append(one)
     return found
+
+
+def _bearable(outlook: Outlook, terms: Terms, other: Terms, chosen: Prediction, votes: int) -> int:
+    """How many queries to ask under other terms: as many as were chosen, or what is usual where noise is higher."""
+    size = chosen.num_queries
+    if other.one_query_per_class:
+        return outlook.known.num_classes
+    clear = visibility(size, outlook, terms, chosen.votes_per_record)
+    if visibility(size, outlook, other, votes) >= AS_CLEAR * clear:
+        return size
+    return min(size, usual_queries(outlook, other, votes))
 
 
 def _kept_by(terms: Terms, trust: Trust, mechanism: str) -> Terms | None:
@@ -202,7 +227,9 @@ def basis(outlook: Outlook) -> str:
     if known.class_shares is not None:
         parts.append("declared class shares")
     if known.seen is not None:
-        parts.append(f"{len(known.seen.labels)} labelled pool samples")
+        apart = outlook.by_chance is None or outlook.by_chance <= CHANCE
+        labelled = f"{len(known.seen.labels)} labelled pool samples"
+        parts.append(labelled if apart else f"{labelled} (that predict each other no better than shuffled ones)")
     if known.attainable is not None:
         parts.append(f"{100 * known.attainable:.1f} % attainable with true labels, as declared")
     if known.seen is None and known.attainable is None:

@@ -95,7 +95,7 @@ def prediction(outlook: Outlook, protocols: tuple[Protocol[Any], ...], outcomes:
         num_queries=ballot.num_queries,
         votes_per_record=ballot.votes_per_record,
         trust=str(protocol.trust),
-        mechanism=protocol.name,
+        mechanism=protocol.full_name,
         label_accuracy=Expected.of([one.labels for one in outcomes]),
         student_accuracy=Expected.of([one.student for one in outcomes]),
         noise_std=protocol.noise_std(outlook.num_records),

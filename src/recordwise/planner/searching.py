@@ -149,7 +149,7 @@ def usual_queries(outlook: Outlook, terms: Terms, votes_per_record: int = 1) -> 
     if terms.one_query_per_class or outlook.num_samples <= classes:
         return min(classes, outlook.num_samples)
     some = max(votes_per_record, min(FACTORS[-1] * classes, outlook.num_samples))
-    clear = some * _visible(some, outlook, terms, votes_per_record) / CLEAR  # noise hardly depends on the number
+    clear = some * visibility(some, outlook, terms, votes_per_record) / CLEAR  # noise hardly depends on the number
     most = max(FEWEST * classes, min(MOST, outlook.num_samples // SHARE))
     return int(max(votes_per_record, min(outlook.num_samples, np.clip(clear, FEWEST * classes, most))))
 
@@ -191,7 +191,7 @@ def quickly_found(
     Where noise is low, numbers of queries are compared in two of the tasks: their order is clear there.
     """
     typical = max(votes_per_record, min(10 * outlook.known.num_classes, outlook.num_samples))
-    places = SEARCHED if _visible(typical, outlook, terms, votes_per_record) > LOW else None
+    places = SEARCHED if visibility(typical, outlook, terms, votes_per_record) > LOW else None
     tried = search(outlook, terms, votes_per_record=votes_per_record, places=places, progress=progress)
     return tried.found[tried.best].num_queries
 
@@ -207,7 +207,7 @@ def _candidates(outlook: Outlook, terms: Terms, votes: int, usual: int) -> list[
     found: list[int] = []
     for size in _growing(classes):
         small = size > max(classes, min(outlook.num_samples // SMALLEST, outlook.num_records * votes))
-        if found and (small or _visible(size, outlook, terms, votes) < HOPELESS):
+        if found and (small or visibility(size, outlook, terms, votes) < HOPELESS):
             return sorted({*found, usual})
         if size >= votes:
             found.append(size)
@@ -222,8 +222,8 @@ def _growing(classes: int) -> Iterator[int]:
         yield size
 
 
-def _visible(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
-    """`visible`, for so many queries."""
+def visibility(size: int, outlook: Outlook, terms: Terms, votes: int) -> float:
+    """Votes per query in deviations of their noise, for so many queries."""
     ballot = Ballot(
         num_queries=size,
         num_classes=outlook.known.num_classes,

@@ -91,15 +91,19 @@ def seen_shapes(view: View, seen: Seen, num_classes: int, seed: int) -> list[Sha
 def discriminant(view: Singles, vectors: Singles, labels: Ints, num_classes: int, at: Singles) -> Doubles:
     """(n, C) logits at some samples: Gaussian classes around the labelled samples, with the pool's own covariance."""
     centre = view.mean(axis=0, dtype=np.float64)
-    scatter = np.cov(view.T.astype(np.float64)).reshape(view.shape[1], view.shape[1])
-    scatter += max(RIDGE * np.trace(scatter) / len(scatter), LEAST) * np.eye(len(scatter))
     counts = np.bincount(labels, minlength=num_classes)
     means = np.zeros((num_classes, view.shape[1]))
     np.add.at(means, labels, vectors - centre)
     means /= (counts + 1.0)[:, None]  # as if each class had one more sample, in the middle of the pool
-    slope = np.linalg.solve(scatter, means.T)
+    slope = np.linalg.solve(scatter_of(view), means.T)
     shares = np.log((counts + 0.5) / (counts + 0.5).sum())
     return np.asarray((at - centre) @ slope - 0.5 * (means.T * slope).sum(axis=0) + shares)
+
+
+def scatter_of(view: Singles) -> Doubles:
+    """(dim, dim) the pool's covariance, with a ridge for the sake of few samples."""
+    scatter = np.cov(view.T.astype(np.float64)).reshape(view.shape[1], view.shape[1])
+    return np.asarray(scatter + max(RIDGE * np.trace(scatter) / len(scatter), LEAST) * np.eye(len(scatter)))
 
 
 def _near(view: Singles, vectors: Singles, labels: Ints, num_classes: int) -> Doubles:

@@ -21,7 +21,7 @@ import numpy as np
 from recordwise.arrays import Doubles, Ints, Singles
 from recordwise.nearest import Metric
 from recordwise.nearest.kmeans import kmeans
-from recordwise.planner.shapes import Seen, Shape, Task, View, discriminant, guessed_shapes, seen_shapes
+from recordwise.planner.shapes import Seen, Shape, Task, View, discriminant, guessed_shapes, scatter_of, seen_shapes
 from recordwise.randomness import seeded
 
 # Of what lies between naming the commonest class and being always right: five equal chances, where nothing is known.
@@ -34,6 +34,8 @@ FINER = 4  # and so many times as many levels are told apart
 FOLDS = 5
 TOGETHER = 5  # labelled samples, on average, in a cluster in which they are compared
 OUT_OF_REACH = 0.01  # below the level that was asked for
+SHUFFLES, CHANCE = 199, 0.05  # of the labels; the share of them that may do as well before nothing was learnt
+FEWEST_SEEN, FEWEST_EACH, MOST_SEEN = 20, 3, 500  # labelled samples that say something: in all, of a class; so many do
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,6 +211,53 @@ class _LabelledSample:
         others = table[cluster] - np.eye(self.num_classes)[labels]
         commonest = others == others.max(axis=1, keepdims=True)
         return float((commonest[np.arange(len(labels)), labels] / commonest.sum(axis=1)).mean())
+
+
+def as_good_by_chance(view: Singles, seen: Seen, seed: int) -> float | None:
+    """The share of shuffles of the labels after which the samples predict each other as well; None where few are known.
+
+    Each sample is ranked by a discriminant of the others and by the classes of its neighbours, class against class, so
+    that a rare class counts like a common one. Of both ways the one counts that is further from chance. The labels as
+    they are count as one of the shuffles, so where labels are random a share below p comes up with probability p.
+
+    Args:
+      view: (M, dim) the pool, as the student sees it.
+    """
+    rng = seeded(seed, "planner", "chance")
+    some = rng.permutation(len(seen.labels))[:MOST_SEEN]
+    common = np.flatnonzero(np.bincount(seen.labels[some]) >= FEWEST_EACH)
+    some = some[np.isin(seen.labels[some], common)]
+    if len(some) < FEWEST_SEEN or len(common) < 2:
+        return None
+    labels = np.searchsorted(common, seen.labels[some])
+    alike = _likenesses(view, seen.vectors[some])
+    shuffled = [labels, *(rng.permutation(labels) for _ in range(SHUFFLES))]
+    found = np.array([[_ranked(one, way, len(common)) for way in alike] for one in shuffled])
+    far = ((found - found.mean(axis=0)) / np.maximum(found.std(axis=0), 1e-12)).max(axis=1)
+    return float((far >= far[0]).mean())
+
+
+def _likenesses(view: Singles, vectors: Singles) -> tuple[Doubles, Doubles]:
+    """(n, n) two ways in which samples may be alike: along the pool's axes in units of its spread, and as neighbours.
+
+    Nobody is like itself.
+    """
+    wide = (vectors - view.mean(axis=0)).astype(np.float64)
+    lines = wide @ np.linalg.solve(scatter_of(view), wide.T)
+    apart = (wide**2).sum(axis=1) - 2 * wide @ wide.T
+    np.fill_diagonal(apart, np.inf)
+    near = np.zeros_like(lines)
+    np.put_along_axis(near, apart.argsort(axis=1)[:, : max(3, len(near) // 20)], 1.0, axis=1)
+    np.fill_diagonal(lines, 0.0)
+    return lines, near
+
+
+def _ranked(labels: Ints, alike: Doubles, num_classes: int) -> float:
+    """How high samples stand among all by their likeness to the others of their own class, on average over classes."""
+    own = np.eye(num_classes)[labels]
+    to_class = alike @ own / np.maximum(own.sum(axis=0) - own, 1.0)
+    rank = (to_class - to_class.mean(axis=1, keepdims=True)).argsort(axis=0).argsort(axis=0)
+    return float(((rank * own).sum(axis=0) / own.sum(axis=0)).mean() / len(labels))
 
 
 def _draw(probabilities: Doubles, rng: np.random.Generator) -> Ints:

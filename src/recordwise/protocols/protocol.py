@@ -251,6 +251,11 @@ class Protocol(ABC, Generic[Message]):
         )
 
     @property
+    def full_name(self) -> str:
+        """What tells it from the other mechanisms of its trust."""
+        return self.name
+
+    @property
     def title(self) -> str:
         """What to call it in a report."""
         return f"{self.name} ({self.trust} trust)"

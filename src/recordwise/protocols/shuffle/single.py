@@ -116,6 +116,10 @@ class ShuffleSingle(Shuffled[Answers]):
         return least_noise(amplified, self.senders)
 
     @property
+    def full_name(self) -> str:
+        return f"{self.name} of {self.local.name}"
+
+    @property
     def title(self) -> str:
         return f"{self.local.name} at epsilon0 {float(self.epsilon0):.4g}, shuffled"
 
