@@ -97,7 +97,7 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         and None for them. Where a sample may have several, an (m, C) 0/1 matrix, as `predict` gives.
       pool_places_: (m,) the same as places in `classes_`, -1 where a sample has none; the likeliest of several.
       pool_probabilities_: (m, C) of each class, for each pool sample.
-      pool_confidence_: (m,) how sure each pool sample's label is.
+      pool_confidence_: (m,) the chance that each pool sample's label is right, as in `Labels`.
       encoder_: The encoder, fitted on the pool.
       schema_: How samples are read.
       hashes_: SHA-256 of pool, schema, encoder and queries, for the report.

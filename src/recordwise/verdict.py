@@ -1,4 +1,4 @@
-"""What a release says about its own labels, in one line: whether they can be relied on, and if not, why.
+"""What a release says about its own labels: whether they can be relied on, and if not, why.
 
 Nothing here looks at a record or at a test set. It is post-processing of what was released, so it may be published with
 it, and costs nothing.
@@ -10,18 +10,20 @@ it, and costs nothing.
   three or more. How many are right is taken from the middle of what the decoder and the student expect.
 - *Why not more*: whichever costs more, noise (the chance that a query's label is not its commonest class) or overlap
   (the records of a query that are of another class).
+- *Unknown*: a release without counts shows what noise does to labels, and not how many of a query's records have them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from recordwise.arrays import Ints
 from recordwise.labels.shares import RARE, contrast, turnout
 from recordwise.pipeline import Round, Taught
 from recordwise.privacy.guarantee import members
@@ -31,8 +33,9 @@ WEAK, CLEAR = 1 / 3, 2 / 3  # of the errors that naming the commonest class make
 
 
 class Level(StrEnum):
-    """How much labels say, from nothing on."""
+    """How much labels say, from nothing on; unknown where a release cannot tell."""
 
+    UNKNOWN = "unknown"
     NOTHING = "nothing"
     WEAK = "weak"
     FAIR = "fair"
@@ -48,7 +51,7 @@ class Verdict:
       advice: What to do about it; empty where there is nothing to do.
       expected: Between which shares the pool's labels are expected to be right: how many records of a query carry its
         label, by the decoder, which a student can exceed; and how sure the student itself is, which is often too sure.
-        None where labels say nothing.
+        None where labels say nothing, or where a release does not show it.
       commonest: What naming the commonest class everywhere would get right; None where samples have several labels.
     """
 
@@ -91,14 +94,27 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     """The verdict on a run's labels, from its releases and what was made of them."""
     first = rounds[0]
     sizes = first.queries.sizes + 1e-9  # a query may have none
-    sure = float(np.average(first.labels.confidence, weights=sizes))
+    leads = float(np.average(first.labels.leads, weights=sizes))
     if first.release.ballot.labels_per_record > 1:
-        return _judged((sure, sure), None, sure, sure, counts=True)
+        return _judged((leads, leads), None, leads, leads)
     probabilities = taught.probabilities[taught.labels >= 0]
     if not len(probabilities):
         return _nothing("No label is as sure as decoder.min_confidence asks", "Ask for less, or spend more.")
     if probabilities.shape[1] == 1:
         return _nothing("Labels say nothing: there is one class", "")
+    if not first.release.shows_purity:
+        matched = first.labels.decoder == "assignment"
+        return _unjudged(taught.labels[taught.labels >= 0], leads, probabilities.shape[1], matched=matched)
+    return _from_counts(rounds, taught, leads)
+
+
+def _from_counts(rounds: Sequence[Round], taught: Taught, leads: float) -> Verdict:
+    """The verdict where a release shows how pure queries are.
+
+    Args:
+      leads: How often a query's label is the commonest class of its records.
+    """
+    first = rounds[0]
     if not _tells_apart(rounds, taught):
         return _nothing(
             "Labels may be noise: within the noise, the released counts of all queries look alike",
@@ -106,32 +122,41 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
             "only large differences show. Spend more, ask fewer queries, gather more records, or use an encoder that "
             "tells the classes apart.",
         )
-    by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=sizes))
+    probabilities = taught.probabilities[taught.labels >= 0]
+    by_label = float(np.average(first.labels.probabilities.max(axis=1), weights=first.queries.sizes + 1e-9))
     by_student = float(probabilities.max(axis=1).mean())
-    return _judged(
-        (min(by_label, by_student), max(by_label, by_student)),
-        float(probabilities.mean(axis=0).max()),
-        sure,
-        by_label,
-        counts=any(one.release.tally is not None for one in rounds),
+    expected = (min(by_label, by_student), max(by_label, by_student))
+    return _judged(expected, float(probabilities.mean(axis=0).max()), leads, by_label)
+
+
+def _unjudged(labels: Ints, leads: float, num_classes: int, *, matched: bool) -> Verdict:
+    """The verdict on a release without counts: whether noise flips labels is known, how pure queries are is not."""
+    if len(np.unique(labels)) == 1:
+        return _nothing("Labels say nothing: every query has the same one", "")
+    why = "the release holds no counts, which would show how many of a query's records have its label"
+    given = ", if each class has a query of its own" if matched else ""
+    advice = (
+        f"By the noise alone, {in_percent(leads, leads)} of the queries' labels are the commonest class of their "
+        f"records{given}. How many records that is, the release cannot tell, and confidences take any share to be as "
+        "likely. A mechanism that releases counts would show more."
     )
+    if leads - 1 / num_classes < WEAK * (1 - 1 / num_classes):
+        return replace(_nothing("Labels are weak: the noise is about as large as the votes", advice), level=Level.WEAK)
+    return replace(_nothing(f"How good labels are is unknown: {why}", advice), level=Level.UNKNOWN)
 
 
-def _judged(
-    expected: tuple[float, float], commonest: float | None, sure: float, by_label: float, *, counts: bool
-) -> Verdict:
+def _judged(expected: tuple[float, float], commonest: float | None, leads: float, by_label: float) -> Verdict:
     """Judge what labels add.
 
     Args:
       expected: Between which shares of the labels are right.
-      sure: How often a query's label is the commonest class of its records.
+      leads: How often a query's label is the commonest class of its records.
       by_label: The share of a query's records that have its label.
-      counts: Whether a release shows counts.
     """
     base = commonest or 0.0
     gain = ((expected[0] + expected[1]) / 2 - base) / max(1 - base, 1e-9)
     # A query's label carries its records' share where it is right, and next to none of them where it is not.
-    overlap = commonest is not None and 1 - min(1.0, by_label / max(sure, 1e-9)) >= 1 - sure
+    overlap = commonest is not None and 1 - min(1.0, by_label / max(leads, 1e-9)) >= 1 - leads
     if gain >= CLEAR:
         return Verdict(
             level=Level.CLEAR,
@@ -140,10 +165,7 @@ def _judged(
             expected=expected,
             commonest=commonest,
         )
-    if not counts:
-        advice = "A mechanism that releases counts would show more."
-        why = "the release holds no counts, which would show how far the classes lie apart"
-    elif overlap:
+    if overlap:
         advice = "More budget alone may change little: use an encoder, or columns, that tell the classes apart."
         apart = "hardly lie apart" if gain < WEAK else "overlap"
         why = f"the classes {apart} in these vectors"
