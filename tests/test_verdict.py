@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from recordwise.distiller import PrivateDistiller
 from recordwise.errors import InvalidInput
 from recordwise.privacy.noise import SeededNoise
 from recordwise.randomness import seeded
+from recordwise.report import summarize
+from recordwise.report.page import render
 from recordwise.verdict import Level, in_percent
 
 RECORDS, POOL = slice(0, 2000), slice(2000, 2600)
@@ -154,3 +157,29 @@ def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: f
     assert one.pool_confidence_.mean() == pytest.approx(2 / 3, abs=0.02)
     with pytest.raises(InvalidInput, match=r"min_confidence must be at most 0\.67 where a release has no counts"):
         placed(apart, **settings, decoder={"min_confidence": 0.8})
+
+
+def test_records_that_lie_elsewhere_or_did_not_vote_and_classes_without_votes_are_told() -> None:
+    rng = seeded(3, "verdict")
+    y = rng.integers(0, 2, 4000)
+    X = rng.normal(size=(4000, 4)) + 3 * y[:, None]
+
+    def told(records: np.ndarray, classes: list[Any], labels: np.ndarray) -> PrivateDistiller:
+        one = PrivateDistiller(1.0, num_queries=50, classes=classes)
+        return one.fit(records, labels, X_public=X[2000:], noise=SeededNoise(1))
+
+    clean = told(X[:2000], [0, 1], y[:2000])
+    assert clean.verdict_.notices == () and "\n" not in str(clean.verdict_)
+    metres = told(100 * X[:2000] + 1000, [0, 1], y[:2000])
+    assert metres.verdict_.level in (Level.NOTHING, Level.WEAK) and metres.verdict_.expected is None
+    assert "the records lie elsewhere than the pool" in metres.verdict_.headline and "noise is" not in str(
+        metres.verdict_
+    )
+    assert metres.verdict_.notices[0].startswith("The votes gather in about 1 of 50 queries")
+    names = np.array(["healthy", "ill"])[y[:2000]]
+    typo = told(X[:2000], ["healty", "ill"], names)
+    assert len(typo.verdict_.notices) == 2 and typo.verdict_.notices[0].startswith("Class 'healty' has no votes")
+    assert "of 2,000 records voted" in typo.verdict_.notices[1]
+    lines = summarize(typo, X[2000:], name="typo")
+    assert all(notice in lines.as_text().splitlines() for notice in typo.verdict_.notices)
+    assert all(f'<p class="more">{escape(notice)}</p>' in render(lines) for notice in typo.verdict_.notices)

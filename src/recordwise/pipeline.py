@@ -99,12 +99,17 @@ class Taught:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Distilled:
-    """What a run leaves behind: a function of the public pool and of what was released."""
+    """What a run leaves behind: a function of the public pool and of what was released.
+
+    Attributes:
+      num_records: Where it is public.
+    """
 
     encoder: Any
     manner: Manner
     rounds: tuple[Round, ...]
     taught: Taught
+    num_records: int | None = None
 
     def __post_init__(self) -> None:
         members(self, manner=Manner)
@@ -164,7 +169,9 @@ def distil(
         on_round(rounds[-1])
     with step(progress, "teach"):
         taught = teach(rounds, pool, material, design)
-    return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
+    return Distilled(
+        encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught, num_records=design.num_records
+    )
 
 
 def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:

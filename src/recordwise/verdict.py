@@ -11,12 +11,14 @@ it, and costs nothing.
 - *Why not more*: whichever costs more, noise (the chance that a query's label is not its commonest class) or overlap
   (the records of a query that are of another class).
 - *Unknown*: a release without counts shows what noise does to labels, and not how many of a query's records have them.
+- *Elsewhere*: votes that gather in few queries say little of the pool, and nothing is expected of its labels then.
+  This, a class without votes and records that did not vote are told in a line each (`labels.signs`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -24,7 +26,9 @@ from typing import Any
 import numpy as np
 
 from recordwise.arrays import Ints
+from recordwise.errors import shown
 from recordwise.labels.shares import RARE, contrast, turnout
+from recordwise.labels.signs import Signs, signs
 from recordwise.pipeline import Round, Taught
 from recordwise.privacy.guarantee import members
 from recordwise.students.choice import FOLDS
@@ -53,6 +57,7 @@ class Verdict:
         label, by the decoder, which a student can exceed; and how sure the student itself is, which is often too sure.
         None where labels say nothing, or where a release does not show it.
       commonest: What naming the commonest class everywhere would get right; None where samples have several labels.
+      notices: What else the release shows that somebody should look at (`labels.signs`), a line each.
     """
 
     level: Level
@@ -60,12 +65,14 @@ class Verdict:
     advice: str
     expected: tuple[float, float] | None
     commonest: float | None
+    notices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         members(self, level=Level)
 
     def __str__(self) -> str:
-        return " ".join(part for part in (f"{self.headline}.", self.figures, self.advice) if part)
+        first = " ".join(part for part in (f"{self.headline}.", self.figures, self.advice) if part)
+        return "\n".join((first, *self.notices))
 
     @property
     def figures(self) -> str:
@@ -81,7 +88,8 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         expected = None if self.expected is None else list(self.expected)
-        return {**asdict(self), "level": str(self.level), "expected": expected, "text": str(self)}
+        told = {"level": str(self.level), "expected": expected, "notices": list(self.notices), "text": str(self)}
+        return {**asdict(self), **told}
 
 
 def in_percent(low: float, high: float) -> str:
@@ -90,8 +98,13 @@ def in_percent(low: float, high: float) -> str:
     return f"{least} %" if least == most else f"{least} to {most} %"
 
 
-def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
-    """The verdict on a run's labels, from its releases and what was made of them."""
+def verdict_on(rounds: Sequence[Round], taught: Taught, classes: Sequence[Any], num_records: int | None) -> Verdict:
+    """The verdict on a run's labels, from its releases and what was made of them.
+
+    Args:
+      classes: Their names.
+      num_records: Where it is public.
+    """
     first = rounds[0]
     sizes = first.queries.sizes + 1e-9  # a query may have none
     leads = float(np.average(first.labels.leads, weights=sizes))
@@ -105,17 +118,24 @@ def verdict_on(rounds: Sequence[Round], taught: Taught) -> Verdict:
     if not first.release.shows_purity:
         matched = first.labels.decoder == "assignment"
         return _unjudged(taught.labels[taught.labels >= 0], leads, probabilities.shape[1], matched=matched)
-    return _from_counts(rounds, taught, leads)
+    tally = first.release.tally
+    seen = Signs() if tally is None else signs(tally, first.queries.sizes, num_records=num_records)
+    found = _from_counts(rounds, taught, leads, elsewhere=seen.gathered is not None)
+    return replace(found, notices=tuple(_notices(seen, len(first.queries), classes, num_records)))
 
 
-def _from_counts(rounds: Sequence[Round], taught: Taught, leads: float) -> Verdict:
+def _from_counts(rounds: Sequence[Round], taught: Taught, leads: float, *, elsewhere: bool) -> Verdict:
     """The verdict where a release shows how pure queries are.
 
     Args:
       leads: How often a query's label is the commonest class of its records.
+      elsewhere: Whether the records lie elsewhere than the pool, so that most of its labels are of queries without any.
     """
-    first = rounds[0]
-    if not _tells_apart(rounds, taught):
+    first, apart = rounds[0], _tells_apart(rounds, taught)
+    if elsewhere:
+        level, little = (Level.WEAK, "are weak") if apart else (Level.NOTHING, "may be noise")
+        return replace(_nothing(f"Labels {little}: the records lie elsewhere than the pool", ""), level=level)
+    if not apart:
         return _nothing(
             "Labels may be noise: within the noise, the released counts of all queries look alike",
             "Nothing shows that the student knows more than how common each class is. It may: through so much noise "
@@ -143,6 +163,24 @@ def _unjudged(labels: Ints, leads: float, num_classes: int, *, matched: bool) ->
     if leads - 1 / num_classes < WEAK * (1 - 1 / num_classes):
         return replace(_nothing("Labels are weak: the noise is about as large as the votes", advice), level=Level.WEAK)
     return replace(_nothing(f"How good labels are is unknown: {why}", advice), level=Level.UNKNOWN)
+
+
+def _notices(seen: Signs, num_queries: int, classes: Sequence[Any], num_records: int | None) -> Iterator[str]:
+    if seen.gathered is not None:
+        yield (
+            f"The votes gather in about {seen.gathered:,} of {num_queries:,} queries, far fewer than the pool's "
+            "samples do: do records and pool have the same units, scales and columns?"
+        )
+    for place in seen.unheard:
+        yield (
+            f"Class {shown(str(classes[place]))} has no votes beyond the noise: is it spelt as in the records, or that "
+            "rare?"
+        )
+    if seen.voted is not None:
+        yield (
+            f"About {seen.voted:,} of {num_records:,} records voted, and labels speak for those alone: are the others' "
+            "classes declared, their cells readable, their vectors near enough?"
+        )
 
 
 def _judged(expected: tuple[float, float], commonest: float | None, leads: float, by_label: float) -> Verdict:
