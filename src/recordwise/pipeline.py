@@ -169,9 +169,8 @@ def distil(
         on_round(rounds[-1])
     with step(progress, "teach"):
         taught = teach(rounds, pool, material, design)
-    return Distilled(
-        encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught, num_records=design.num_records
-    )
+    there = design.num_records if design.counted else None
+    return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught, num_records=there)
 
 
 def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:
