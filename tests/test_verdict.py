@@ -159,6 +159,20 @@ def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: f
         placed(apart, **settings, decoder={"min_confidence": 0.8})
 
 
+def test_without_counts_labels_that_are_all_the_same_or_drawn_by_noise_say_little() -> None:
+    same, _ = fitted(1.0, 2.0, rare=0.02, mechanism="permute-and-flip")
+    assert same.verdict_.level is Level.NOTHING and "every query has the same one" in str(same.verdict_)
+    loud, _ = fitted(6.0, 0.002, mechanism="permute-and-flip", decoder="posterior")
+    assert loud.verdict_.level is Level.WEAK and "noise is about as large" in str(loud.verdict_)
+
+
+def test_a_report_says_where_confidences_rest_on_a_guess() -> None:
+    one, _ = fitted(6.0, 2.0)
+    chosen, _ = fitted(6.0, 2.0, mechanism="permute-and-flip")
+    pages = [render(summarize(each, np.zeros((600, 4)), name="x")) for each in (one, chosen)]
+    assert ["rests on a guess of how pure queries are" in page for page in pages] == [False, True]
+
+
 def test_records_that_lie_elsewhere_or_did_not_vote_and_classes_without_votes_are_told() -> None:
     rng = seeded(3, "verdict")
     y = rng.integers(0, 2, 4000)
