@@ -5,8 +5,9 @@ differ; a declared class has no votes, as where its name is misspelt; clearly fe
 
 Guarantees, each per release:
   - where records are spread as the pool is, votes are said to gather with probability FALSE_ALARM at most (Cantelli);
-  - a class with half of an equal share of the votes or more is said to have none with about that probability at most,
-    and so is a release of which 90 % of the records voted said to lack some.
+  - a class with a twentieth of an equal share of the votes is said to have none with about that probability at most;
+    where records are missing, whose class that may be, one with half of an equal share;
+  - where 90 % of the records voted or more, some are said to be missing with about that probability at most.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from recordwise.protocols.release import Tally
 
 FALSE_ALARM = 0.01
 FEWER = 4.0  # times fewer queries than the pool's samples lie in
-SOME = 0.5  # of an equal share of the votes: a class with so many would show
+FEW, SOME = 0.05, 0.5  # of an equal share of the votes: a class with so many would show
 MOST = 0.9  # of the records
 
 
@@ -49,10 +50,11 @@ def signs(tally: Tally, sizes: Ints | Floats, *, num_records: int | None = None)
       sizes: (s,) how many pool samples belong to each query.
       num_records: Where it is public.
     """
+    voted = None if num_records is None else _voted(tally, num_records)
     return Signs(
         gathered=_gathered(tally, np.asarray(sizes, dtype=np.float64), num_records),
-        unheard=_unheard(tally),
-        voted=None if num_records is None else _voted(tally, num_records),
+        unheard=_unheard(tally, FEW if voted is None else SOME),
+        voted=voted,
     )
 
 
@@ -77,11 +79,12 @@ def _gathered(tally: Tally, sizes: Floats, num_records: int | None) -> int | Non
     return max(1, int(votes * votes / max(squares - votes, 1.0) + 0.5))
 
 
-def _unheard(tally: Tally) -> tuple[int, ...]:
+def _unheard(tally: Tally, share: float) -> tuple[int, ...]:
+    """The classes without votes, if one with so much of an equal share would show."""
     num_queries, num_classes = tally.estimate.shape
     totals = tally.estimate.sum(axis=0)
     noise = _reach(tally.law, num_queries, FALSE_ALARM / num_classes)
-    if num_classes == 1 or SOME * float(totals.sum()) / num_classes < max(2 * noise, 1.0):
+    if num_classes == 1 or share * float(totals.sum()) / num_classes < max(2 * noise, 1.0):
         return ()
     return tuple(np.flatnonzero(totals <= noise).tolist())
 
