@@ -5,7 +5,8 @@
 MNIST (HOG + PCA, pool 5,000, 20,000 private records), Adult (pool 5,000, the rest of the training set private) and
 scikit-learn's digits (pool 600, 1,197 private), k = 1, replace-one neighbours. Per seed: a fresh split, k-means queries
 and exact votes; per draw: fresh noise. Label accuracy is the share of pool samples whose query got their true class.
-`confidence` is the mean confidence stated by auto, `right` how often its label is the commonest class of the records.
+`confidence` is how likely auto says a label is to be the commonest class of its query's records, on average, and
+`right` how often it is.
 The noise is seeded so that the rows can be reproduced: these releases are not private, the data are published anyway.
 Writes experiments/results/decoding.json.
 """
@@ -189,7 +190,7 @@ def main() -> None:
                             measured.setdefault(key, []).append(bed.accuracy(labels.hard))
                             if method == "auto":
                                 leading = bed.counts.max(axis=1) == bed.counts[np.arange(len(labels)), labels.hard]
-                                sure.setdefault(key[:2], []).append((labels.confidence.mean(), leading.mean()))
+                                sure.setdefault(key[:2], []).append((labels.leads.mean(), leading.mean()))
             print(f"{name}: seed {seed} done", flush=True)
         for (num_queries, epsilon), pairs in sure.items():
             confidence, right = np.mean(pairs, axis=0)

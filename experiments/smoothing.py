@@ -48,6 +48,7 @@ def decode_smoothing(release: Undecoded, facts: Facts) -> Labels:
     return Labels(
         hard=hard,
         probabilities=project(shares),
-        confidence=chance_of_leading(shares / std, hard, Normal(1.0)),
+        confidence=project(shares).max(axis=1),
+        leads=chance_of_leading(shares / std, hard, Normal(1.0)),
         decoder="smoothing",
     )

@@ -239,7 +239,7 @@ def student_of_labels(released: Release, pool: Floats, queries: Queries, graph: 
     """The linear student of one decoded label per query."""
     sizes, num_records = voters_at(released, queries.sizes, num_votes)
     labels = decode(released, sizes=sizes, graph=graph, num_records=num_records)
-    weights = labels.confidence[queries.owner]
+    weights = labels.leads[queries.owner]
     return teach(student_from("linear", seed=0), pool, labels.probabilities[queries.owner], weights=weights)
 
 

@@ -20,8 +20,10 @@ class Design:
       protocols: One per round.
       encoder: Not fitted yet.
       queries: What the first round asks, as `queries.first_queries` takes it.
-      num_records: Where it is public, as it is under replace-one neighbours; else None.
+      num_records: Where it is public, as it is under replace-one neighbours; else None. Of silos, the most that
+        there may be.
       seed: Of clusters and student, never of noise.
+      counted: Whether `num_records` is how many there are.
       stops: Whether a later round is asked only where it is expected to earn its price.
     """
 
@@ -33,6 +35,7 @@ class Design:
     student: StudentSettings
     num_records: int | None
     seed: int
+    counted: bool = True
     stops: bool = False
 
     @property

@@ -91,13 +91,14 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
       student_: The classifier that was taught; `predict` and `predict_proba` ask it.
       classes_: The public list of classes.
       rounds_: For each round the queries, the release and the labels read off it.
-      verdict_: How far the labels can be relied on, as far as the release itself shows; prints as one line.
+      verdict_: How far the labels can be relied on, as far as the release itself shows; prints as a line, and one
+        more for each thing to look at.
       mechanism_: The mechanism that was used, in words.
       pool_labels_: (m,) each pool sample's class, as `classes` names it. Where some have none, the array holds objects,
         and None for them. Where a sample may have several, an (m, C) 0/1 matrix, as `predict` gives.
       pool_places_: (m,) the same as places in `classes_`, -1 where a sample has none; the likeliest of several.
       pool_probabilities_: (m, C) of each class, for each pool sample.
-      pool_confidence_: (m,) how sure each pool sample's label is.
+      pool_confidence_: (m,) the chance that each pool sample's label is right, as in `Labels`.
       encoder_: The encoder, fitted on the pool.
       schema_: How samples are read.
       hashes_: SHA-256 of pool, schema, encoder and queries, for the report.
@@ -243,7 +244,8 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.encoder_, self.manner_, self.rounds_ = found.encoder, found.manner, list(found.rounds)
         self.student_, self.pool_places_ = found.taught.student, found.taught.labels
         self.pool_probabilities_, self.pool_confidence_ = found.taught.probabilities, found.taught.confidence
-        self.learnt_, self.verdict_ = found.taught.learnt, verdict_on(found.rounds, found.taught)
+        self.learnt_ = found.taught.learnt
+        self.verdict_ = verdict_on(found.rounds, found.taught, self.classes_.tolist(), found.num_records)
         self.pool_labels_ = self._named_labels()
         self.hashes_ = {
             "pool": fingerprint(pool),

@@ -30,6 +30,7 @@ from recordwise.design import Design
 from recordwise.encoders import Manner, encode_public, how_encoded
 from recordwise.errors import InvalidInput
 from recordwise.labels import ABSTAIN, Labels, decode, query_graph, voters_at
+from recordwise.labels.soft import at
 from recordwise.privacy.guarantee import members
 from recordwise.privacy.noise import Noise
 from recordwise.progress import Progress, part, step
@@ -85,7 +86,7 @@ class Taught:
     Attributes:
       labels: (m,) each pool sample's class, ABSTAIN where it has none.
       probabilities: (m, C) of each class.
-      confidence: (m,) how sure the sample's label is.
+      confidence: (m,) the chance that the sample's label is right, as in `Labels`; zero where it was given none.
       learnt: What a student that read the counts themselves says about the release; None for others.
     """
 
@@ -98,12 +99,17 @@ class Taught:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Distilled:
-    """What a run leaves behind: a function of the public pool and of what was released."""
+    """What a run leaves behind: a function of the public pool and of what was released.
+
+    Attributes:
+      num_records: Where it is public.
+    """
 
     encoder: Any
     manner: Manner
     rounds: tuple[Round, ...]
     taught: Taught
+    num_records: int | None = None
 
     def __post_init__(self) -> None:
         members(self, manner=Manner)
@@ -149,6 +155,7 @@ def distil(
             )
             blank = question.protocol.blank()
             label(blank, queries, graph, design)  # refused now, if it cannot be decoded
+            _refuse_unsure(blank, design)
             if design.stops and not blank.has_counts:
                 raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
         if rounds and design.stops:
@@ -162,7 +169,8 @@ def distil(
         on_round(rounds[-1])
     with step(progress, "teach"):
         taught = teach(rounds, pool, material, design)
-    return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught)
+    there = design.num_records if design.counted else None
+    return Distilled(encoder=encoder, manner=manner, rounds=tuple(rounds), taught=taught, num_records=there)
 
 
 def ask(pool: NDArray[np.float32], material: Samples, rounds: Sequence[Round], design: Design) -> Queries:
@@ -244,6 +252,16 @@ def label(released: Release, queries: Queries, graph: NDArray[np.float64], desig
     return found.abstain_below(design.decoder.min_confidence)
 
 
+def _refuse_unsure(blank: Release, design: Design) -> None:
+    """Refuse to pay for labels that would all be left out."""
+    most = (1 + 1 / design.ballot.num_classes) / 2
+    if not blank.shows_purity and design.decoder.min_confidence > most:
+        raise InvalidInput(
+            f"decoder.min_confidence must be at most {most:.2f} where a release has no counts, which would show how "
+            f"many of a query's records have its label, got {design.decoder.min_confidence!r}"
+        )
+
+
 def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples, design: Design) -> Taught:
     """Step 7: a student of the pool, from the releases' counts where it reads them, else from the queries' labels.
 
@@ -280,20 +298,25 @@ def _asked(rounds: Sequence[Round], design: Design) -> list[Asked]:
 
 
 def _teach_labels(student: Any, rounds: Sequence[Round], material: Samples, design: Design) -> Taught:
-    """Every pool sample gets the labels of its queries, one per round, and the student learns them."""
+    """Every pool sample gets the labels of its queries, one per round, and the student learns them.
+
+    A label that noise may have flipped counts for less. Where a sample's queries differ, it gets the surer one's label.
+    """
     probabilities = np.zeros((len(material), design.ballot.num_classes))
-    weights = np.zeros(len(material))
+    weights, said = np.zeros(len(material)), np.zeros_like(probabilities)
     for one in rounds:
         owner = one.queries.owner
-        weight = np.where(owner != NOBODY, (one.labels.confidence * one.labels.answered)[owner], 0.0)
+        weight = np.where(owner != NOBODY, (one.labels.leads * one.labels.answered)[owner], 0.0)
         probabilities += weight[:, None] * one.labels.probabilities[owner]
+        said[np.arange(len(said)), one.labels.hard[owner]] += weight
         weights += weight
     labelled = weights > 0
     probabilities[labelled] /= weights[labelled, None]
-    several = design.ballot.labels_per_record > 1
+    several, label = design.ballot.labels_per_record > 1, said.argmax(axis=1)
+    confidence = weights / len(rounds) if several else at(probabilities, label)
     return Taught(
         student=teach_student(student, material, probabilities, weights=weights, multi_label=several),
-        labels=np.where(labelled, probabilities.argmax(axis=1), ABSTAIN),
+        labels=np.where(labelled, label, ABSTAIN),
         probabilities=probabilities,
-        confidence=weights / len(rounds),
+        confidence=confidence,
     )

@@ -53,7 +53,7 @@ def test_smoothing_repairs_a_stray_query_among_agreeing_neighbours():
     assert decode_argmax(release, facts).hard[5] == 1
     smoothed = decode_smoothing(release, facts)
     assert (smoothed.hard == 0).all()
-    assert smoothed.confidence[5] < smoothed.confidence[0]
+    assert smoothed.leads[5] < smoothed.leads[0]
     np.testing.assert_allclose(smoothed.probabilities.sum(axis=1), 1)
 
 

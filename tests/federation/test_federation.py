@@ -98,6 +98,12 @@ def test_prices_belong_to_the_question() -> None:
             Ask.from_bytes(frame({**plain.header(), "prices": bad}, plain.body))
 
 
+def test_the_most_records_there_may_be_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    assert world(tmp_path / "most", Trust.CENTRAL, rounds=1).fit_records((100, 5000)).verdict_.notices == ()
+    exact = world(tmp_path / "exact", Trust.CENTRAL, rounds=1).fit_records((5000, 5000))
+    assert "of 5,000 records voted" in exact.verdict_.notices[0]
+
+
 def test_how_records_are_split_over_silos_makes_no_difference(tmp_path: Path) -> None:
     mixed, sorted_ = (world(tmp_path / str(split), Trust.CENTRAL, by_class=split).fit() for split in (False, True))
     for one, other in zip(mixed.rounds_, sorted_.rounds_, strict=True):

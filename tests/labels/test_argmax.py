@@ -49,9 +49,9 @@ def test_the_confidence_is_calibrated_for_counts_that_could_be_anything():
     labels = decode_argmax(tally_of(estimate, law), Facts(sizes=np.ones(runs)))
     right = (counts.max(axis=1) == counts[np.arange(runs), labels.hard]).astype(float)
     right /= np.maximum(1, (counts == counts.max(axis=1, keepdims=True)).sum(axis=1))  # ties have no weight in theory
-    for some in (np.ones(runs, dtype=bool), (labels.confidence > 0.6) & (labels.confidence < 0.8)):
+    for some in (np.ones(runs, dtype=bool), (labels.leads > 0.6) & (labels.leads < 0.8)):
         slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * some.sum())) + 0.01  # 0.01: the edges of "anything", and ties
-        assert abs(right[some].mean() - labels.confidence[some].mean()) < slack
+        assert abs(right[some].mean() - labels.leads[some].mean()) < slack
     twin = chance_of_leading(estimate, labels.hard, DiscreteLaplace(5))  # claims half the noise there is
     some = (twin > 0.6) & (twin < 0.8)
     assert right[some].mean() < twin[some].mean() - np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * some.sum()))

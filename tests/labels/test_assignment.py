@@ -77,7 +77,7 @@ def test_assigning_jointly_gains_what_it_should():
         labels = decode_assignment(tally, facts)
         alone.append(share[np.arange(size), decode_argmax(tally, facts).hard].mean())
         jointly.append(share[np.arange(size), labels.hard].mean())
-        stated.append((labels.confidence.mean(), (labels.hard == np.arange(size)).mean()))
+        stated.append((labels.leads.mean(), (labels.hard == np.arange(size)).mean()))
     slack = np.sqrt(np.log(1 / FALSE_FAILURE) / (2 * runs)) * 0.86  # runs lie between 0 and 0.86
     assert np.mean(jointly) > 0.845 - slack
     assert np.mean(jointly) - np.mean(alone) > 0.04
@@ -104,7 +104,7 @@ def test_labels_of_matched_releases_are_right_as_often_as_they_say():
         chosen = exponential_matching(np.concatenate(counts), scale, SeededNoise(run))
         right += int((chosen == truth).sum())
     # queries are equally large, so the confidence does not depend on which matching was chosen
-    stated, twin = (decode_assignment(matched_of([2, 0, 1, 3], told), facts).confidence for told in (scale, scale / 2))
+    stated, twin = (decode_assignment(matched_of([2, 0, 1, 3], told), facts).leads for told in (scale, scale / 2))
     np.testing.assert_allclose(stated, stated[0])
     slack = np.sqrt(np.log(2 / FALSE_FAILURE) / (2 * runs)) + 0.01  # Hoeffding over independent runs
     assert abs(right / (runs * size) - stated.mean()) < slack

@@ -61,11 +61,13 @@ def check_labels(release: Release, given: dict[str, Any], decoder: Any) -> Label
     """Labels such as a decoder must give them; the same again, whatever else happened in the process."""
     labels = decode(release, decoder=decoder, **given)
     s, num_classes, r = release.ballot.num_queries, release.ballot.num_classes, release.ballot.labels_per_record
-    assert labels.hard.dtype == np.int64 and labels.hard.shape == labels.confidence.shape == (s,)
+    assert labels.hard.dtype == np.int64 and labels.hard.shape == labels.confidence.shape == labels.leads.shape == (s,)
     assert ((labels.hard >= 0) & (labels.hard < num_classes)).all()
     assert labels.probabilities.shape == (s, num_classes)
     assert ((labels.probabilities >= 0) & (labels.probabilities <= 1 + 1e-9)).all()
-    assert ((labels.confidence >= 0) & (labels.confidence <= 1 + 1e-9)).all()
+    assert all(((one >= 0) & (one <= 1 + 1e-9)).all() for one in (labels.confidence, labels.leads))
+    if labels.sets is None:
+        assert (labels.confidence == labels.probabilities[np.arange(s), labels.hard]).all()
     if r == 1:
         np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1, atol=1e-9)
     else:

@@ -51,7 +51,7 @@ def test_stated_confidence_is_not_much_above_the_share_of_right_labels_however_l
         for run in range(20):
             truth, _, tally = simulate(run, scale)
             labels = decode_field(tally, FACTS)
-            pairs.append((labels.confidence.mean(), (labels.hard == truth).mean()))
+            pairs.append((labels.leads.mean(), (labels.hard == truth).mean()))
         confidence, right = np.mean(pairs, axis=0)
         assert right - 0.25 < confidence < right + 0.06
 

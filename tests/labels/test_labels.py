@@ -10,6 +10,7 @@ LABELS = Labels(
     hard=np.array([2, 0, 1]),
     probabilities=np.eye(3)[[2, 0, 1]],
     confidence=np.array([0.9, 0.5, 0.7]),
+    leads=np.ones(3),
     decoder="any",
     sets=np.eye(3, dtype=bool)[[2, 0, 1]],
 )

@@ -113,7 +113,7 @@ def today(world: World, asked: Asked) -> Floats:
         student_from("linear", seed=0),
         world.pool,
         labels.probabilities[asked.owner],
-        weights=labels.confidence[asked.owner],
+        weights=labels.leads[asked.owner],
     )
     return np.asarray(student.predict_proba(world.test))
 

@@ -9,6 +9,7 @@ Guarantees:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from recordwise.data import Samples
@@ -63,6 +64,7 @@ def fit_silos(
     ballot = settings.ballot(pool, classes, num_records=most)
     protocols = settings.terms.protocols_for_silos(ballot, federation.silos)
     design = settings.design(pool, schema, classes, num_records=most, protocols=protocols)
+    design = replace(design, counted=federation.records[0] == most)
     if source.private:
         settings.refuse_noise(design, pool, num_records=most)
     held = hold(keys_beside(folder))

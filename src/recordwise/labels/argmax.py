@@ -7,33 +7,27 @@ from numpy.typing import NDArray
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.soft import project
+from recordwise.labels.soft import at, soft_labels
 from recordwise.privacy.noise.distribution import distribution
 from recordwise.privacy.noise.law import Law
 from recordwise.protocols.release import Undecoded
-from recordwise.protocols.release.purity import mix
 
 
 def decode_argmax(release: Undecoded, facts: Facts) -> Labels:
     """Hard labels from single queries; the released class itself when there are no counts.
 
-    The confidence assumes nothing about the counts: had every table of counts been equally likely, the label would be
-    the largest true cell with this probability. Where there are no counts to judge by, it is the posterior of
-    `purity`.
+    Soft labels are those of `purity`: a projection of the noisy shares would be too sure of the largest. `leads`
+    assumes nothing about the counts: had every table of them been equally likely, the label would be the largest true
+    cell with this probability. Where there are no counts to judge by, it is the posterior of `purity`.
     """
     known = release.evidence(facts.query_shares, facts.num_records)
-    hard = release.scores().argmax(axis=1).astype(np.int64)
-    tally = release.tally
-    if tally is None:
-        posterior = known.posterior()
-        return Labels(
-            hard=hard, probabilities=mix(posterior, known.purity), confidence=_at(posterior, hard), decoder="argmax"
-        )
-    assert known.records is not None
+    posterior, tally = known.posterior(), release.tally
+    hard, shares = release.scores().argmax(axis=1).astype(np.int64), soft_labels(release, known, posterior)
     return Labels(
         hard=hard,
-        probabilities=project(tally.estimate / np.maximum(known.records, 1.0)[:, None]),
-        confidence=chance_of_leading(tally.estimate, hard, tally.law),
+        probabilities=shares,
+        confidence=at(shares, hard),
+        leads=at(posterior, hard) if tally is None else chance_of_leading(tally.estimate, hard, tally.law),
         decoder="argmax",
     )
 
@@ -46,14 +40,10 @@ def chance_of_leading(estimate: NDArray[np.float64], label: NDArray[np.int64], l
     noise, below = distribution(law)
     steps = np.diff(below) / 2
     weight = np.append(steps, 0.0) + np.append(0.0, steps)
-    lead = _at(estimate, label)[:, None] - estimate
+    lead = at(estimate, label)[:, None] - estimate
     chance = np.ones((len(estimate), len(noise)))
     for other in range(estimate.shape[1]):
         # label leads other when its noise exceeds other's by less than the noisy lead
         beaten = 1 - np.interp(noise[None, :] - lead[:, other, None], noise, below)
         chance *= np.where((label == other)[:, None], 1.0, beaten)
     return np.asarray(np.clip(chance @ weight, 0.0, 1.0))
-
-
-def _at(rows: NDArray[np.float64], column: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.asarray(np.take_along_axis(rows, column[:, None], axis=1)[:, 0])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recordwise.errors import InvalidInput
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.soft import soft_labels
+from recordwise.labels.soft import at, soft_labels
 from recordwise.protocols.release import Undecoded
 
 EXACT_UP_TO = 14  # classes: 2^14 subsets
@@ -29,10 +29,12 @@ def decode_assignment(release: Undecoded, facts: Facts) -> Labels:
 
     hard = linear_sum_assignment(known.log_likelihood, maximize=True)[1].astype(np.int64)
     marginals, _ = all_assignments(known.log_likelihood)
+    shares = soft_labels(release, known, marginals)
     return Labels(
         hard=hard,
-        probabilities=soft_labels(release, known, marginals),
-        confidence=marginals[np.arange(num_queries), hard],
+        probabilities=shares,
+        confidence=at(shares, hard),
+        leads=at(marginals, hard),
         decoder="assignment",
     )
 

@@ -41,7 +41,8 @@ class DecoderSettings(Settings):
 
     Attributes:
       name: One of DECODERS, or a function of a release and public `Facts` that gives `Labels`.
-      min_confidence: Queries whose label is less sure than this are left out of the student's training.
+      min_confidence: Queries whose label is less likely to be right than this (`Labels.confidence`) are left out of the
+        student's training.
     """
 
     of: ClassVar[str] = "decoder"

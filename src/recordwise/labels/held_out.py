@@ -19,6 +19,7 @@ from recordwise.labels.labels import Labels
 from recordwise.labels.posterior import labels_from
 from recordwise.labels.rehearsal import rehearsed
 from recordwise.labels.shares import num_voters
+from recordwise.labels.soft import at
 from recordwise.protocols.release import Evidence, Tally
 from recordwise.protocols.release.purity import mix
 
@@ -54,4 +55,4 @@ def decode_seen(tally: Tally, rates: Floats, graph: Floats | None, seen: Bools) 
     posterior = rehearsed(tally, known, facts, field_marginals(known, facts), marginals)
     labels = labels_from(tally, known, posterior, "field")
     soft = np.where(seen[:, None], labels.probabilities, mix(posterior, known.learned(posterior).purity))
-    return replace(labels, probabilities=soft)
+    return replace(labels, probabilities=soft, confidence=at(soft, labels.hard))

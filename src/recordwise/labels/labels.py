@@ -21,9 +21,12 @@ class Labels:
       hard: (s,) classes, or ABSTAIN.
       probabilities: (s, C) expected class shares of a query's records, a distribution; where a record may have several
         labels, each cell is the probability that the label belongs to the query.
-      confidence: (s,) probability, under the decoder's stated model and the known law of the noise, that the hard label
-        is right: that it is the commonest class of the query's records. Where a record may have several labels: that
-        the whole set is right. An abstention keeps the confidence that it was decided on.
+      confidence: (s,) the chance that the label is right for one of the query's samples: the share of the query's
+        records that are expected to have it. Where a release has no counts it rests on a guess of how pure queries are
+        (`protocols.release.purity`). Where a record may have several labels: that the whole set is what most records
+        carry. An abstention keeps the confidence that it was decided on.
+      leads: (s,) the chance that noise did not flip the label: that it is the commonest class of the query's records,
+        however few of them have it; of a set, as `confidence`. By the decoder's stated model and the law of the noise.
       decoder: The decoder's name.
       sets: (s, C) the labels of each query, at most r; None when a record has one label.
     """
@@ -31,6 +34,7 @@ class Labels:
     hard: Ints
     probabilities: NDArray[np.float64]
     confidence: NDArray[np.float64]
+    leads: NDArray[np.float64]
     decoder: str
     sets: Bools | None = None
 

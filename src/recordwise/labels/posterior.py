@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from recordwise.labels.facts import Facts
 from recordwise.labels.labels import Labels
-from recordwise.labels.soft import soft_labels
+from recordwise.labels.soft import at, soft_labels
 from recordwise.protocols.release import Evidence, Undecoded
 
 
@@ -19,9 +19,11 @@ def decode_posterior(release: Undecoded, facts: Facts) -> Labels:
 
 def labels_from(release: Undecoded, known: Evidence, posterior: NDArray[np.float64], decoder: str) -> Labels:
     """The likeliest label of each query, its probability, and soft labels, from (s, C) probabilities of the labels."""
+    hard, shares = posterior.argmax(axis=1).astype(np.int64), soft_labels(release, known, posterior)
     return Labels(
-        hard=posterior.argmax(axis=1).astype(np.int64),
-        probabilities=soft_labels(release, known, posterior),
-        confidence=posterior.max(axis=1),
+        hard=hard,
+        probabilities=shares,
+        confidence=at(shares, hard),
+        leads=posterior.max(axis=1),
         decoder=decoder,
     )

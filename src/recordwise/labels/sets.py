@@ -43,10 +43,12 @@ def decode_sets(tally: Tally, facts: Facts) -> Labels:
 
     rank = np.argsort(np.argsort(-marginals, axis=1, kind="stable"), axis=1, kind="stable")
     sets = (marginals > 0.5) & (rank < num_labels)
+    sure = np.where(sets, marginals, 1 - marginals).prod(axis=1)
     return Labels(
         hard=marginals.argmax(axis=1).astype(np.int64),
         probabilities=marginals,
-        confidence=np.where(sets, marginals, 1 - marginals).prod(axis=1),
+        confidence=sure,
+        leads=sure,
         decoder="sets",
         sets=sets,
     )

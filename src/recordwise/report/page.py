@@ -37,7 +37,7 @@ def render(summary: Summary) -> str:
     """The page as HTML: no script, no outside font, no request to anywhere."""
     page: str = template("page.html.j2").render(
         run=summary,
-        step=list(Level).index(Level(summary.verdict["level"])),
+        step=max(0, list(Level).index(Level(summary.verdict["level"])) - 1),  # unknown lights nothing up, as nothing
         pictures=_pictures(summary),
         facts=_facts(summary),
         hidden=_hidden(summary),
@@ -186,7 +186,7 @@ def _tally_picture(summary: Summary, one: Any) -> dict[str, Any]:
 
 
 def _confidence_picture(one: Any) -> dict[str, Any]:
-    edges = np.linspace(0, 1, 11)
+    edges, told = np.linspace(0, 1, 11), "gaps" in one or one["decoder"] == "assigned"
     shares, _ = np.histogram(one["confidence"], bins=edges, weights=np.array(one["sizes"], dtype=float))
     return {
         "title": "How sure the labels are",
@@ -196,7 +196,8 @@ def _confidence_picture(one: Any) -> dict[str, Any]:
             x_label="confidence of the query's label",
             y_label="share of the pool",
         ),
-        "note": "Computed from the known law of the noise, not from the records: it costs nothing.",
+        "note": "The chance that a label is right for one of the query's samples, from the release alone: it costs "
+        + ("nothing." if told else "nothing. The release has no counts: it rests on a guess of how pure queries are."),
         "legend": False,
     }
 

@@ -259,7 +259,7 @@ def test_a_release_is_one_class_each_with_probabilities_and_says_whether_it_was_
     np.testing.assert_array_equal(again.probabilities, honest.probabilities)
     labels = decode(again, sizes=np.ones(3), graph=None)
     np.testing.assert_array_equal(labels.hard, honest.chosen)
-    np.testing.assert_array_equal(labels.confidence, honest.probabilities[np.arange(3), honest.chosen])
+    np.testing.assert_array_equal(labels.leads, honest.probabilities[np.arange(3), honest.chosen])
     np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1)
     with pytest.raises(InvalidInput, match="decoder must be 'auto' or one of assigned for this"):
         decode(again, sizes=np.ones(3), graph=None, decoder="field")

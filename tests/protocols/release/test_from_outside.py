@@ -117,7 +117,8 @@ def decode_podium(release: Release, facts: Facts) -> Labels:
     hard = podium(release.scores())[0]
     probabilities = np.full(release.scores().shape, 0.1 / (release.ballot.num_classes - 1))
     np.put_along_axis(probabilities, hard[:, None], 0.9, axis=1)
-    return Labels(hard=hard, probabilities=probabilities, confidence=np.full(len(hard), 0.9), decoder="podium")
+    sure = np.full(len(hard), 0.9)
+    return Labels(hard=hard, probabilities=probabilities, confidence=sure, leads=sure, decoder="podium")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ class Assigned(Release):
     purity: float
 
     decoders: ClassVar[tuple[str, ...]] = ("assigned",)
+    shows_purity: ClassVar[bool] = True
 
     def scores(self) -> NDArray[np.float64]:
         return np.eye(self.ballot.num_classes)[self.chosen]

@@ -61,6 +61,11 @@ class Release(ABC):
         """Whether a student can be taught from its counts, and not only from labels."""
         return self.tally is not None and self.ballot.labels_per_record == 1
 
+    @property
+    def shows_purity(self) -> bool:
+        """Whether it says how many of a query's records have its label; if not, that is a guess."""
+        return self.tally is not None
+
     def figures(self) -> dict[str, Any]:
         """What a report shows of it, as JSON: of counts, their noise and each query's lead.
 
