@@ -21,9 +21,9 @@ there nothing is known of the task, and "auto" guesses.
 
 What was chosen with these measurements in sight: the shapes of tasks (classes that are several clumps each were added
 for letters), the third way in which labelled samples are compared, that of numbers of queries about as good the usual
-one is taken (with all sets of unseen.py in sight), how near is about as good, how numbers of queries are smoothed, how low
-noise must be for two tasks to be enough (for segment), and the width of intervals. No number of the planner is fitted
-to them otherwise.
+one is taken (with all sets of unseen.py in sight), how near is about as good, how numbers of queries are smoothed, how
+low noise must be for two tasks to be enough (for segment), and the width of intervals. No number of the planner is
+fitted to them otherwise.
 """
 
 from __future__ import annotations

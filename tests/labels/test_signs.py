@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,8 +11,11 @@ from scipy.stats import binom
 from tests.labels.simulated import tally_of
 
 from recordwise.labels.signs import FALSE_ALARM, Signs, signs
+from recordwise.privacy.guarantee import Trust
 from recordwise.privacy.noise import DiscreteGaussian, DiscreteLaplace, SeededNoise
+from recordwise.protocols.terms import Terms
 from recordwise.randomness import seeded
+from recordwise.votes import NOBODY, Ballot, Votes
 
 FALSE_FAILURE = 1e-9
 DRAWS = 400
@@ -42,6 +47,23 @@ def test_clean_worlds_show_nothing_but_for_the_stated_chance(
             found = seen(counts, scale, sizes, number if public else None, normal=normal, seed=draw)
             alarms += [found.gathered is not None, found.unheard != (), found.voted is not None]
         assert (binom.sf(alarms - 1, DRAWS, FALSE_ALARM) > FALSE_FAILURE).all(), (s, num_classes, scale, alarms)
+
+
+@pytest.mark.parametrize(("trust", "delta"), [(Trust.LOCAL, 0), (Trust.SHUFFLE, Fraction(1, 10**6))])
+def test_estimates_that_err_together_raise_no_more_alarms(trust: Trust, delta: Fraction) -> None:
+    """Collision: the sum of all cells strays further than independent ones would. Nine of ten records vote."""
+    rng, ballot, draws = seeded(2, "together"), Ballot(num_queries=20, num_classes=3), 150
+    terms = Terms(epsilon=Fraction(2), delta=delta, trust=trust, mechanism="collision")
+    [protocol] = terms.protocols(ballot, 2000)
+    alarms = 0
+    for draw in range(draws):
+        chosen = rng.integers(20, size=(2000, 1))
+        chosen[:200] = NOBODY
+        votes, noise = Votes(ballot, chosen, rng.integers(3, size=(2000, 1))), SeededNoise(draw)
+        tally = protocol.server([protocol.client(votes, noise)], noise).tally
+        assert tally is not None
+        alarms += signs(tally, np.full(20, 20), num_records=2000).voted is not None
+    assert binom.sf(alarms - 1, draws, FALSE_ALARM) > FALSE_FAILURE
 
 
 @pytest.mark.parametrize("public", [False, True])

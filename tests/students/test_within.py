@@ -18,7 +18,6 @@ from recordwise.students.counts import Asked, TableStudent, learn_from_counts
 from recordwise.students.table import CountTable, mean_over
 from recordwise.students.within import (
     LEAST,
-    UNKNOWN,
     believable,
     folds_of,
     mates_of,
@@ -78,13 +77,13 @@ def test_a_student_is_believed_as_far_as_its_differences_are_real(real: float) -
 def test_noise_that_hides_all_differences_leaves_it_open() -> None:
     said = RNG.dirichlet(np.ones(3), size=20)
     found = believable([said], [table_of(said, votes=10, std=1e5)], [np.arange(20) ^ 1])
-    assert abs(found - UNKNOWN) < 0.01
+    assert abs(found - 0.5) < 0.01
 
 
 def test_rows_that_do_not_count_say_nothing() -> None:
     said = RNG.dirichlet(np.ones(3), size=20)
     table = replace(table_of(said, votes=1e4, std=0.1), counted=np.zeros(20))
-    assert believable([said], [table], [np.arange(20) ^ 1]) == pytest.approx(UNKNOWN)
+    assert believable([said], [table], [np.arange(20) ^ 1]) == pytest.approx(0.5)
 
 
 # Of 400 queries' shares the variance is known to a tenth, and so is the strength: twice too much or too little is seen.

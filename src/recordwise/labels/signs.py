@@ -100,4 +100,5 @@ def _reach(law: Law, cells: int, chance: float) -> float:
     """How far the noise of so many cells together reaches on one side (Cornish and Fisher 1938, to the kurtosis)."""
     far = -float(ndtri(chance))
     excess = 3.0 if law.heavy_tailed else 0.0
-    return law.std * math.sqrt(cells) * (far + (far**3 - 3 * far) * excess / (24 * cells))
+    together = float(getattr(law, "together", 1.0))  # where cells do not err on their own
+    return together * law.std * math.sqrt(cells) * (far + (far**3 - 3 * far) * excess / (24 * cells))

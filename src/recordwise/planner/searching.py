@@ -29,11 +29,8 @@ AS_GOOD = 0.0075  # about as good as the best is whatever is so near
 BETWEEN, NARROW = 4, 1.35  # sizes tried between the best and its neighbours, at most; a gap that is not worth one
 MOST_BETWEEN = 1_000  # queries in all of these sizes together: where many are asked, a plan takes long
 CLEAR = 4.25  # votes per query, in deviations of their noise, that are usual
-FEWEST, SHARE, MOST = (
-    3,
-    10,
-    1_000,
-)  # usual queries: so many per class at least; one to so many samples, and these, at most
+FEWEST = 3  # per class at least, of what is usual
+SHARE, MOST = 10, 1_000  # samples to a query, and queries, at most
 NEARBY = 1.0  # how far, in logs of sizes, what was found at one of them says something about another
 SEARCHED = (1, 3)  # tasks, from hard to easy, that are enough to compare numbers of queries where noise is low
 LOW = 3.0  # so low is it: votes per query, in deviations of their noise, with ten queries per class

@@ -25,7 +25,6 @@ from recordwise.labels.likelihood import WHOLE
 from recordwise.labels.soft import project
 from recordwise.students.table import CountTable, factors_to
 
-UNKNOWN = 0.5  # the mean of what a slope may be, before anything is seen
 FEW_QUERIES = 0.75  # a slope where queries are too few to hold any out: so few regions tell less than the student
 SLOPES = np.linspace(0, 1, 201)
 STRENGTHS = np.geomspace(10, 1_000, 17)

@@ -25,7 +25,8 @@ from recordwise.protocols.release.release import Undecoded, plain
 from recordwise.votes.ballot import Ballot
 
 # An honest release is refused with a probability below 1e-30: that bounds the chance that noise takes any of its cells
-# a hundredth as far. The hundred is for senders who lie under local trust: a few must not stop the release of all.
+# a hundredth as far. The hundred is for senders who lie under local trust: a few must not stop the release of all. A
+# party of a secure sum that lies can write what it likes, and stop it: so it could by sending nothing.
 REFUSED, FAR = 1e-30, 100
 LARGEST = 2.0**100  # deviation of noise, and distance from all counts: the square of it is a float
 LAWS: dict[str, Any] = {
