@@ -40,8 +40,8 @@ def teach(
       student: A classifier with `fit` and `predict_proba`, as `student_from` builds it. It is fitted in place.
       samples: The m samples of the pool, encoded or raw.
       probabilities: (m, C) the probability of each class for each sample: the soft label of its query.
-      weights: (m,) how much each sample counts, such as the chance that noise did not flip its label; samples of weight zero (those of
-        queries that abstained) are left out. One each when None.
+      weights: (m,) how much each sample counts, such as the chance that noise did not flip its label; those of weight
+        zero (of queries that abstained) are left out. One each when None.
       soft: Learn all probabilities, not only the likeliest class. A student that takes no weights cannot, and
         learns the likeliest class.
       multi_label: Every class applies or not on its own; probabilities of a sample need not sum to one.
