@@ -45,6 +45,7 @@ from recordwise.students import (
     learn,
     learn_from_counts,
     reads_counts,
+    refuse_weights,
     student_from,
     try_student,
 )
@@ -130,6 +131,8 @@ def distil(
       on_round: Called with each round once it is paid for, so that it is not lost with a student that cannot be taught.
     """
     account.refuse_unpayable(design.protocols)
+    if not all(planned.blank().shows_purity for planned in design.protocols):
+        refuse_weights(design.new_student())
     with step(progress, "represent"):
         with part(0.0, 0.5):
             encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
