@@ -9,8 +9,10 @@ import pytest
 from markupsafe import escape
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.errors import InvalidInput
+from recordwise.labels import Labels
+from recordwise.labels.facts import Facts
 from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.release import Release
 from recordwise.randomness import seeded
 from recordwise.report import summarize
 from recordwise.report.page import render
@@ -155,8 +157,31 @@ def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: f
     assert ("if each class has a query of its own" in str(one.verdict_)) == (settings["mechanism"] == "matching")
     # Any purity from a third to one is as likely: two thirds in the middle, whatever the noise.
     assert one.pool_confidence_.mean() == pytest.approx(2 / 3, abs=0.02)
-    with pytest.raises(InvalidInput, match=r"min_confidence must be at most 0\.67 where a release has no counts"):
-        placed(apart, **settings, decoder={"min_confidence": 0.8})
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("settings", [{"mechanism": "permute-and-flip"}, {"mechanism": "matching", "num_queries": 3}])
+def test_without_counts_labels_are_left_out_by_what_noise_did(settings: dict[str, Any], neighbours: str) -> None:
+    """Their confidence is a guess of purity, 0.67 or less, however little noise there is."""
+    plain, _ = placed(4.0, **settings, neighbours=neighbours)
+    leads = plain.rounds_[0].labels.leads
+    asked = float(np.median(leads))
+    kept = placed(4.0, **settings, neighbours=neighbours, decoder={"min_confidence": asked})[0].rounds_[0].labels
+    assert kept.answered.any() and kept.answered.tolist() == (leads >= asked).tolist()
+    assert (kept.confidence[kept.answered] < asked).all()
+
+
+def test_without_counts_a_decoder_of_ones_own_says_what_noise_did() -> None:
+    def own(release: Release, facts: Facts) -> Labels:
+        chosen = release.scores().argmax(axis=1)
+        sure = np.where(np.arange(len(chosen)) % 2 == 0, 0.95, 0.5)
+        guess = np.full(len(chosen), 0.6)
+        return Labels(hard=chosen, probabilities=np.eye(3)[chosen], confidence=guess, leads=sure, decoder="own")
+
+    one, _ = placed(4.0, mechanism="permute-and-flip", decoder={"name": own, "min_confidence": 0.9})
+    assert one.rounds_[0].labels.answered.tolist() == [True, False] * 30
+    counted, _ = placed(4.0, decoder={"name": own, "min_confidence": 0.6})  # counts show it: confidence is no guess
+    assert counted.rounds_[0].labels.answered.all()
 
 
 def test_without_counts_labels_that_are_all_the_same_or_drawn_by_noise_say_little() -> None:

@@ -158,7 +158,6 @@ def distil(
             )
             blank = question.protocol.blank()
             label(blank, queries, graph, design)  # refused now, if it cannot be decoded
-            _refuse_unsure(blank, design)
             if design.stops and not blank.has_counts:
                 raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
         if rounds and design.stops:
@@ -248,21 +247,12 @@ def release(
 def label(released: Release, queries: Queries, graph: NDArray[np.float64], design: Design) -> Labels:
     """Step 6: labels of the queries, from the release and public facts alone.
 
-    Where there are counts, how many records vote at each query is read off the release as well: some may abstain.
+    Where there are counts, how many records vote at each query is read off the release as well: some may abstain. Where
+    a release cannot tell how pure queries are, `min_confidence` is compared with `Labels.leads`: confidence is a guess.
     """
     sizes, num_records = voters_at(released, queries.sizes, design.num_records)
     found = decode(released, sizes=sizes, graph=graph, decoder=design.decoder.name, num_records=num_records)
-    return found.abstain_below(design.decoder.min_confidence)
-
-
-def _refuse_unsure(blank: Release, design: Design) -> None:
-    """Refuse to pay for labels that would all be left out."""
-    most = (1 + 1 / design.ballot.num_classes) / 2
-    if not blank.shows_purity and design.decoder.min_confidence > most:
-        raise InvalidInput(
-            f"decoder.min_confidence must be at most {most:.2f} where a release has no counts, which would show how "
-            f"many of a query's records have its label, got {design.decoder.min_confidence!r}"
-        )
+    return found.abstain_below(design.decoder.min_confidence, by_leads=not released.shows_purity)
 
 
 def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples, design: Design) -> Taught:
