@@ -93,6 +93,25 @@ def test_releases_without_counts_and_sets_of_labels_have_a_verdict_too() -> None
     unsure = fitted(6.0, 0.002, decoder={"min_confidence": 1.0})[0]
     assert unsure.verdict_.level is Level.NOTHING and "min_confidence" in str(unsure.verdict_)
     assert "one class" in str(fitted(6.0, 2.0, classes=[0])[0].verdict_)
+    sets = fitted_sets(labelled=True)
+    assert sets.pool_labels_.any() and sets.verdict_.level is Level.CLEAR and "sets of labels" in str(sets.verdict_)
+    assert sets.verdict_.commonest is None
+
+
+def fitted_sets(*, labelled: bool) -> PrivateDistiller:
+    """Three labels that a record has or not, each by a column of its own; or records without any."""
+    X = seeded(4, "verdict").normal(size=(2600, 3)) * 3
+    carried = ((X > 0) & labelled).astype(int)
+    one = PrivateDistiller(8.0, num_queries=12, classes=["a", "b", "c"], records={"labels_per_record": 3})
+    return one.fit(X[RECORDS], carried[RECORDS], X_public=X[POOL], noise=SeededNoise(1))
+
+
+def test_records_without_any_label_make_no_clear_verdict() -> None:
+    """That every set is empty is 99 % sure, and says nothing."""
+    one = fitted_sets(labelled=False)
+    assert not one.pool_labels_.any() and one.verdict_.level is Level.NOTHING
+    assert str(one.verdict_).startswith("Labels say nothing: no sample of the pool has one")
+    assert one.verdict_.expected is None
 
 
 def test_a_share_is_never_said_to_be_all() -> None:
