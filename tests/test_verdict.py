@@ -167,6 +167,17 @@ def test_a_sample_has_the_label_of_its_query() -> None:
     assert (labels.probabilities.argmax(axis=1) != labels.hard).any()  # of shares so noisy, the largest is another
 
 
+def test_over_several_rounds_a_sample_has_the_label_of_its_surer_queries_likeliest_or_not() -> None:
+    one, _ = placed(0.0, student="linear", num_queries=150, rounds=2)
+    said = [(each.labels.hard[each.queries.owner], each.labels.leads[each.queries.owner]) for each in one.rounds_]
+    (first, sure), (second, surer) = said
+    assert (one.pool_places_ == np.where((first == second) | (sure > surer), first, second)).all()
+    unlike = one.pool_probabilities_.argmax(axis=1) != one.pool_places_
+    assert unlike.any() and "need not be the" in (PrivateDistiller.__doc__ or "")
+    own = one.pool_probabilities_[np.arange(len(unlike)), one.pool_places_]
+    assert one.pool_confidence_ == pytest.approx(own)
+
+
 @pytest.mark.parametrize("settings", [{"mechanism": "permute-and-flip"}, {"mechanism": "matching", "num_queries": 3}])
 @pytest.mark.parametrize("apart", [0.0, 4.0])
 def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: float, settings: dict[str, Any]) -> None:

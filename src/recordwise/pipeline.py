@@ -85,7 +85,8 @@ class Taught:
     """A student, and the labels of the pool that go with it.
 
     Attributes:
-      labels: (m,) each pool sample's class, ABSTAIN where it has none.
+      labels: (m,) each pool sample's class, ABSTAIN where it has none. Of a student of labels it is what the sample's
+        queries say, which need not be the likeliest of its `probabilities`.
       probabilities: (m, C) of each class.
       confidence: (m,) the chance that the sample's label is right, as in `Labels`; zero where it was given none.
       learnt: What a student that read the counts themselves says about the release; None for others.
