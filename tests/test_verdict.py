@@ -9,8 +9,10 @@ import pytest
 from markupsafe import escape
 
 from recordwise.distiller import PrivateDistiller
-from recordwise.errors import InvalidInput
+from recordwise.labels import Labels
+from recordwise.labels.facts import Facts
 from recordwise.privacy.noise import SeededNoise
+from recordwise.protocols.release import Release
 from recordwise.randomness import seeded
 from recordwise.report import summarize
 from recordwise.report.page import render
@@ -91,6 +93,25 @@ def test_releases_without_counts_and_sets_of_labels_have_a_verdict_too() -> None
     unsure = fitted(6.0, 0.002, decoder={"min_confidence": 1.0})[0]
     assert unsure.verdict_.level is Level.NOTHING and "min_confidence" in str(unsure.verdict_)
     assert "one class" in str(fitted(6.0, 2.0, classes=[0])[0].verdict_)
+    sets = fitted_sets(labelled=True)
+    assert sets.pool_labels_.any() and sets.verdict_.level is Level.CLEAR and "sets of labels" in str(sets.verdict_)
+    assert sets.verdict_.commonest is None
+
+
+def fitted_sets(*, labelled: bool) -> PrivateDistiller:
+    """Three labels that a record has or not, each by a column of its own; or records without any."""
+    X = seeded(4, "verdict").normal(size=(2600, 3)) * 3
+    carried = ((X > 0) & labelled).astype(int)
+    one = PrivateDistiller(8.0, num_queries=12, classes=["a", "b", "c"], records={"labels_per_record": 3})
+    return one.fit(X[RECORDS], carried[RECORDS], X_public=X[POOL], noise=SeededNoise(1))
+
+
+def test_records_without_any_label_make_no_clear_verdict() -> None:
+    """That every set is empty is 99 % sure, and says nothing."""
+    one = fitted_sets(labelled=False)
+    assert not one.pool_labels_.any() and one.verdict_.level is Level.NOTHING
+    assert str(one.verdict_).startswith("Labels say nothing: no sample of the pool has one")
+    assert one.verdict_.expected is None
 
 
 def test_a_share_is_never_said_to_be_all() -> None:
@@ -146,6 +167,17 @@ def test_a_sample_has_the_label_of_its_query() -> None:
     assert (labels.probabilities.argmax(axis=1) != labels.hard).any()  # of shares so noisy, the largest is another
 
 
+def test_over_several_rounds_a_sample_has_the_label_of_its_surer_queries_likeliest_or_not() -> None:
+    one, _ = placed(0.0, student="linear", num_queries=150, rounds=2)
+    said = [(each.labels.hard[each.queries.owner], each.labels.leads[each.queries.owner]) for each in one.rounds_]
+    (first, sure), (second, surer) = said
+    assert (one.pool_places_ == np.where((first == second) | (sure > surer), first, second)).all()
+    unlike = one.pool_probabilities_.argmax(axis=1) != one.pool_places_
+    assert unlike.any() and "need not be the" in (PrivateDistiller.__doc__ or "")
+    own = one.pool_probabilities_[np.arange(len(unlike)), one.pool_places_]
+    assert one.pool_confidence_ == pytest.approx(own)
+
+
 @pytest.mark.parametrize("settings", [{"mechanism": "permute-and-flip"}, {"mechanism": "matching", "num_queries": 3}])
 @pytest.mark.parametrize("apart", [0.0, 4.0])
 def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: float, settings: dict[str, Any]) -> None:
@@ -155,8 +187,31 @@ def test_without_counts_nothing_is_claimed_of_how_many_labels_are_right(apart: f
     assert ("if each class has a query of its own" in str(one.verdict_)) == (settings["mechanism"] == "matching")
     # Any purity from a third to one is as likely: two thirds in the middle, whatever the noise.
     assert one.pool_confidence_.mean() == pytest.approx(2 / 3, abs=0.02)
-    with pytest.raises(InvalidInput, match=r"min_confidence must be at most 0\.67 where a release has no counts"):
-        placed(apart, **settings, decoder={"min_confidence": 0.8})
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("settings", [{"mechanism": "permute-and-flip"}, {"mechanism": "matching", "num_queries": 3}])
+def test_without_counts_labels_are_left_out_by_what_noise_did(settings: dict[str, Any], neighbours: str) -> None:
+    """Their confidence is a guess of purity, 0.67 or less, however little noise there is."""
+    plain, _ = placed(4.0, **settings, neighbours=neighbours)
+    leads = plain.rounds_[0].labels.leads
+    asked = float(np.median(leads))
+    kept = placed(4.0, **settings, neighbours=neighbours, decoder={"min_confidence": asked})[0].rounds_[0].labels
+    assert kept.answered.any() and kept.answered.tolist() == (leads >= asked).tolist()
+    assert (kept.confidence[kept.answered] < asked).all()
+
+
+def test_without_counts_a_decoder_of_ones_own_says_what_noise_did() -> None:
+    def own(release: Release, facts: Facts) -> Labels:
+        chosen = release.scores().argmax(axis=1)
+        sure = np.where(np.arange(len(chosen)) % 2 == 0, 0.95, 0.5)
+        guess = np.full(len(chosen), 0.6)
+        return Labels(hard=chosen, probabilities=np.eye(3)[chosen], confidence=guess, leads=sure, decoder="own")
+
+    one, _ = placed(4.0, mechanism="permute-and-flip", decoder={"name": own, "min_confidence": 0.9})
+    assert one.rounds_[0].labels.answered.tolist() == [True, False] * 30
+    counted, _ = placed(4.0, decoder={"name": own, "min_confidence": 0.6})  # counts show it: confidence is no guess
+    assert counted.rounds_[0].labels.answered.all()
 
 
 def test_without_counts_labels_that_are_all_the_same_or_drawn_by_noise_say_little() -> None:

@@ -95,7 +95,9 @@ class PrivateDistiller(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         more for each thing to look at.
       mechanism_: The mechanism that was used, in words.
       pool_labels_: (m,) each pool sample's class, as `classes` names it. Where some have none, the array holds objects,
-        and None for them. Where a sample may have several, an (m, C) 0/1 matrix, as `predict` gives.
+        and None for them. Where a sample may have several, an (m, C) 0/1 matrix, as `predict` gives. Of a student of
+        labels it is the label of the sample's query, over several rounds of the surer ones, and need not be the
+        likeliest in `pool_probabilities_`, which are expected shares.
       pool_places_: (m,) the same as places in `classes_`, -1 where a sample has none; the likeliest of several.
       pool_probabilities_: (m, C) of each class, for each pool sample.
       pool_confidence_: (m,) the chance that each pool sample's label is right, as in `Labels`.

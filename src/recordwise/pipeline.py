@@ -45,6 +45,7 @@ from recordwise.students import (
     learn,
     learn_from_counts,
     reads_counts,
+    refuse_weights,
     student_from,
     try_student,
 )
@@ -84,7 +85,8 @@ class Taught:
     """A student, and the labels of the pool that go with it.
 
     Attributes:
-      labels: (m,) each pool sample's class, ABSTAIN where it has none.
+      labels: (m,) each pool sample's class, ABSTAIN where it has none. Of a student of labels it is what the sample's
+        queries say, which need not be the likeliest of its `probabilities`.
       probabilities: (m, C) of each class.
       confidence: (m,) the chance that the sample's label is right, as in `Labels`; zero where it was given none.
       learnt: What a student that read the counts themselves says about the release; None for others.
@@ -130,6 +132,8 @@ def distil(
       on_round: Called with each round once it is paid for, so that it is not lost with a student that cannot be taught.
     """
     account.refuse_unpayable(design.protocols)
+    if not all(planned.blank().shows_purity for planned in design.protocols):
+        refuse_weights(design.new_student())
     with step(progress, "represent"):
         with part(0.0, 0.5):
             encoder = account.keep("encoder", lambda: clone(design.encoder, safe=False).fit(samples))
@@ -155,7 +159,6 @@ def distil(
             )
             blank = question.protocol.blank()
             label(blank, queries, graph, design)  # refused now, if it cannot be decoded
-            _refuse_unsure(blank, design)
             if design.stops and not blank.has_counts:
                 raise InvalidInput("rounds='auto' needs counts and one label per record: say how many rounds")
         if rounds and design.stops:
@@ -245,21 +248,12 @@ def release(
 def label(released: Release, queries: Queries, graph: NDArray[np.float64], design: Design) -> Labels:
     """Step 6: labels of the queries, from the release and public facts alone.
 
-    Where there are counts, how many records vote at each query is read off the release as well: some may abstain.
+    Where there are counts, how many records vote at each query is read off the release as well: some may abstain. Where
+    a release cannot tell how pure queries are, `min_confidence` is compared with `Labels.leads`: confidence is a guess.
     """
     sizes, num_records = voters_at(released, queries.sizes, design.num_records)
     found = decode(released, sizes=sizes, graph=graph, decoder=design.decoder.name, num_records=num_records)
-    return found.abstain_below(design.decoder.min_confidence)
-
-
-def _refuse_unsure(blank: Release, design: Design) -> None:
-    """Refuse to pay for labels that would all be left out."""
-    most = (1 + 1 / design.ballot.num_classes) / 2
-    if not blank.shows_purity and design.decoder.min_confidence > most:
-        raise InvalidInput(
-            f"decoder.min_confidence must be at most {most:.2f} where a release has no counts, which would show how "
-            f"many of a query's records have its label, got {design.decoder.min_confidence!r}"
-        )
+    return found.abstain_below(design.decoder.min_confidence, by_leads=not released.shows_purity)
 
 
 def teach(rounds: Sequence[Round], pool: NDArray[np.float32], material: Samples, design: Design) -> Taught:

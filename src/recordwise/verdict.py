@@ -4,7 +4,7 @@ Nothing here looks at a record or at a test set. It is post-processing of what w
 it, and costs nothing.
 
 - *Nothing*: no test at a level of one in twenty shows that queries differ (`labels.shares.contrast`, and how much
-  likelier held-out queries are under the student than under equal shares).
+  likelier held-out queries are under the student than under equal shares); or no sample has any of several labels.
 - Else labels are judged by what they add: the share of the errors of the best guess without them, which is the
   commonest class, that they avoid (Cohen's kappa against that guess). *Weak* is less than one in three, *clear* two in
   three or more. How many are right is taken from the middle of what the decoder and the student expect.
@@ -109,6 +109,12 @@ def verdict_on(rounds: Sequence[Round], taught: Taught, classes: Sequence[Any], 
     sizes = first.queries.sizes + 1e-9  # a query may have none
     leads = float(np.average(first.labels.leads, weights=sizes))
     if first.release.ballot.labels_per_record > 1:
+        if not (taught.probabilities > 0.5).any():
+            return _nothing(
+                "Labels say nothing: no sample of the pool has one",
+                "No label belongs to more than half of any query's records, as far as the noise shows. Are the records "
+                "labelled, and their classes spelt as declared? If so, spend more, or ask other queries.",
+            )
         return _judged((leads, leads), None, leads, leads)
     probabilities = taught.probabilities[taught.labels >= 0]
     if not len(probabilities):

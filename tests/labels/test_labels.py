@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,11 @@ def test_labels_less_likely_than_the_threshold_become_abstentions():
     assert kept.sets is not None
     assert kept.sets.any(axis=1).tolist() == [True, False, True]
     assert (kept.confidence == LABELS.confidence).all()
+
+
+def test_where_confidence_is_a_guess_labels_that_noise_may_have_flipped_become_abstentions():
+    noisy = replace(LABELS, leads=np.array([0.6, 0.9, 0.7]))
+    assert noisy.abstain_below(0.7, by_leads=True).hard.tolist() == [ABSTAIN, 0, 1]
 
 
 def test_abstaining_below_zero_keeps_everything():

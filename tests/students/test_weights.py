@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -33,7 +34,7 @@ RECORDS, POOL, TEST = drawn(3000), drawn(500)[0], drawn(1000)[0]
 
 
 def fitted(student: Any, classes: Any = CLASSES, labels: Any = None, **more: Any) -> PrivateDistiller:
-    model = PrivateDistiller(2.0, num_queries=12, classes=classes, student=student, **more)
+    model = PrivateDistiller(2.0, **({"num_queries": 12, "classes": classes, "student": student} | more))
     return model.fit(RECORDS[0], RECORDS[1] if labels is None else labels, X_public=POOL, noise=SeededNoise(0))
 
 
@@ -111,9 +112,40 @@ def test_numbers_that_name_classes_are_names_and_not_places() -> None:
         assert model.student_.class_weights_ == pytest.approx([8, 1])
 
 
-def test_without_counts_the_student_of_labels_has_the_weights_and_the_threshold() -> None:
+@pytest.mark.parametrize(
+    ("student", "setting"),
+    [
+        ({"name": "counts", "class_weight": {"event": 4}}, "class_weight"),
+        ({"name": "counts", "threshold": 0.3}, "threshold"),
+        ({"name": "counts", "teaches": {"name": "linear", "class_weight": "balanced"}}, "class_weight"),
+        (FromCounts(teaches=Mlp(threshold=0.3)), "threshold"),
+        ({"name": "linear", "class_weight": [1, 4]}, "class_weight"),
+        ({"name": "mlp", "threshold": 0.3}, "threshold"),
+        (make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced")), "class_weight"),
+        (make_pipeline(StandardScaler(), Linear(threshold=0.3)), "threshold"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("more", [{"mechanism": "permute-and-flip"}, {"mechanism": "matching", "num_queries": 2}])
+def test_without_counts_weights_and_thresholds_are_refused_before_anything_is_paid(
+    student: Any, setting: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soft labels of choices are two thirds or so of one class, whatever the records: weights would make it all one."""
+    monkeypatch.setattr("recordwise.distiller.vote", lambda *_: pytest.fail("the records were looked at"))
+    with pytest.raises(InvalidInput, match=rf"student\.{setting} needs a mechanism that releases counts") as told:
+        fitted(student, **more)
+    assert "\n" not in str(told.value)
+
+
+def test_without_counts_students_that_weigh_nothing_and_cuts_of_columns_are_taught() -> None:
+    student = make_pipeline(VarianceThreshold(threshold=0.01), LogisticRegression())
+    assert fitted(student, mechanism="permute-and-flip").student_ is not None
+    assert isinstance(fitted("counts", mechanism="permute-and-flip").student_, Linear)
+
+
+def test_the_student_of_labels_has_the_weights_and_the_threshold_where_purity_is_known() -> None:
     student = {"name": "counts", "class_weight": {"event": 4}, "threshold": 0.3}
-    taught = fitted(student, mechanism="permute-and-flip").student_
+    taught = fitted(student, trust="local", mechanism="questions", num_queries=2).student_
     assert isinstance(taught, Linear) and taught.threshold == 0.3 and taught.class_weights_.tolist() == [1, 4]
 
 

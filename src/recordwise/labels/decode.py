@@ -42,7 +42,8 @@ class DecoderSettings(Settings):
     Attributes:
       name: One of DECODERS, or a function of a release and public `Facts` that gives `Labels`.
       min_confidence: Queries whose label is less likely to be right than this (`Labels.confidence`) are left out of the
-        student's training.
+        student's training. Where a release cannot tell how pure queries are (permute-and-flip, matching), it is
+        compared with the chance that noise did not flip the label (`Labels.leads`): confidence is a guess there.
     """
 
     of: ClassVar[str] = "decoder"

@@ -46,14 +46,18 @@ class Labels:
         """(s,) the queries that have a label."""
         return np.asarray(self.hard != ABSTAIN)
 
-    def abstain_below(self, confidence: float) -> Labels:
+    def abstain_below(self, confidence: float, *, by_leads: bool = False) -> Labels:
         """The same labels, without those less likely to be right than `confidence`.
 
         Among the labels that stay, the expected share of wrong ones is at most 1 - confidence, as far as the decoder's
         model holds.
+
+        Args:
+          by_leads: Compare `leads` instead, where a release cannot tell how pure queries are (`Release.shows_purity`).
+            Among the labels that stay, noise then flipped a share of at most 1 - confidence.
         """
         if not 0 <= confidence <= 1:
             raise InvalidInput(f"confidence must lie in [0, 1], got {confidence!r}")
-        keep = self.confidence >= confidence
+        keep = (self.leads if by_leads else self.confidence) >= confidence
         sets = None if self.sets is None else self.sets & keep[:, None]
         return replace(self, hard=np.where(keep, self.hard, ABSTAIN), sets=sets)

@@ -8,7 +8,7 @@ from recordwise.students.module import TorchStudent
 from recordwise.students.per_class import PerClass
 from recordwise.students.shallow import Linear, Mlp
 from recordwise.students.spec import StudentSettings, student_from
-from recordwise.students.teach import learn, teach, try_student
+from recordwise.students.teach import learn, refuse_weights, teach, try_student
 
 __all__ = [
     "Asked",
@@ -24,6 +24,7 @@ __all__ = [
     "learn",
     "learn_from_counts",
     "reads_counts",
+    "refuse_weights",
     "student_from",
     "teach",
     "try_student",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from recordwise.arrays import Floats
 from recordwise.data.samples import Samples, rows
-from recordwise.errors import InvalidInput, RecordwiseError, first_line
+from recordwise.errors import InvalidInput, RecordwiseError, first_line, shown
 from recordwise.students.counts import Asked, Learnt
 from recordwise.students.from_counts import FromCounts
 from recordwise.students.per_class import PerClass, as_hard
@@ -109,6 +110,29 @@ def try_student(student: Any, samples: Samples, num_classes: int, *, several: bo
         raise InvalidInput(
             f"student must learn from {count} of the pool's samples, it failed: {first_line(fault)}"
         ) from fault
+
+
+def refuse_weights(student: Any) -> None:
+    """Refuse class weights and thresholds, of a student or of a part of it, where a release is of choices alone.
+
+    It does not say how pure queries are, so soft labels are about the same guess for all, and weights or a threshold
+    beyond it would answer one class everywhere.
+    """
+    if getattr(student, "teaches", None) is not None:
+        refuse_weights(student_from(student.teaches, seed=student.seed))
+    settings = student.get_params() if hasattr(student, "get_params") else {}
+    asked = [("class_weight", value) for name, value in settings.items() if name.split("__")[-1] == "class_weight"]
+    # A part that is no classifier may cut something else, such as columns.
+    parts = [student, *(part for part in settings.values() if hasattr(part, "predict_proba"))]
+    cuts = [getattr(part, "threshold", None) for part in parts]
+    asked += [("threshold", cut) for cut in cuts if isinstance(cut, Real)]
+    for name, value in asked:
+        if value is not None:
+            raise InvalidInput(
+                f"student.{name} needs a mechanism that releases counts, such as 'auto' takes, got {shown(value)}: "
+                "without counts nothing shows how many of a query's records have its label, and every sample may get "
+                "the same answer"
+            )
 
 
 def _check(samples: Samples, targets: NDArray[np.float64], mass: NDArray[np.float64]) -> None:
