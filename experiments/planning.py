@@ -73,6 +73,7 @@ SWEEPS: dict[str, Sizes] = {
     "cifar10": IMAGES,
     "svhn": IMAGES,
     "mnist": IMAGES,
+    "adult": {0.1: (20, 50, 135, 300), 1.0: (50, 135, 300)},
     "phoneme": TWO_CLASSES,
     "abalone": {0.1: (6, 12, 30, 60), 1.0: (12, 30, 60, 120)},
     "segment": {0.5: (7, 14, 28, 50), 2.0: (14, 28, 50, 90)},

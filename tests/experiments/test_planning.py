@@ -48,7 +48,7 @@ def test_the_recommended_number_of_queries_is_among_the_best() -> None:
     """Within a point, but for two sweeps that the page names."""
     below = {(row["data"], row["epsilon"]): row["below_best_accuracy"] for row in of("sweep")}
     short = {("digits", 0.5): 0.02, ("clinc150", 0.1): 0.022}
-    assert all(gap <= short.get(sweep, 0.01) for sweep, gap in below.items()) and len(below) == 22
+    assert all(gap <= short.get(sweep, 0.01) for sweep, gap in below.items()) and len(below) == 24
 
 
 def test_a_plan_tells_where_a_second_partition_pays() -> None:
