@@ -322,6 +322,16 @@ def test_a_draft_doubts_numbers_that_look_like_codes_and_decides_nothing(tmp_pat
     assert read_job(tmp_path / "job.toml").read_pool()[0].columns[0].kind == "category"
 
 
+def test_a_draft_notes_dates_with_two_digit_years(tmp_path: Path) -> None:
+    for name, more in (("records", ",ok"), ("pool", "")):
+        rows = [f"{1 + row % 28:02d}.03.{40 + row % 59},{row / 7:.2f}{more}" for row in range(120)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"born,age{',state' if more else ''}", *rows]) + "\n")
+    told = ["--private", str(tmp_path / "records.csv"), "--public", str(tmp_path / "pool.csv"), "--labels", "state"]
+    made = CliRunner().invoke(app, ["init", *told, "--classes", "ok,late", "--out", str(tmp_path / "job.toml")])
+    assert made.exit_code == 0, made.output
+    assert "# note: column 'born' looks like dates with two-digit years" in (tmp_path / "job.toml").read_text()
+
+
 @pytest.mark.usefixtures("quick_plans")
 def test_a_draft_notes_numbers_that_may_be_identifiers_or_moments_and_keeps_them(tmp_path: Path) -> None:
     for name, more in (("records", ",ok"), ("pool", "")):

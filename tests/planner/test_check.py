@@ -44,6 +44,11 @@ def test_nothing_is_found_in_a_healthy_table() -> None:
             [f"{1 + row % 12:02d}/{1 + row % 11:02d}/2024" for row in range(ROWS)],
             "holds dates but is read as categories",
         ),
+        (
+            [f"{1 + row % 28:02d}.{1 + row % 12:02d}.{40 + row % 59}" for row in range(ROWS)],
+            "looks like dates with two-digit years",
+        ),
+        ([f"{1 + row % 28}/{1 + row % 12}/{40 + row % 59} 8:15" for row in range(ROWS)], "two-digit years"),
         ([f"2024{1 + row % 12:02d}{1 + row % 28:02d}" for row in range(ROWS)], "dates written as numbers"),
         ([f"patient {row} came in with a cough" for row in range(ROWS)], "free text"),
         ([str(row * 1.5) if row % 10 else "n/a" for row in range(ROWS)], "holds numbers but is read as categories"),

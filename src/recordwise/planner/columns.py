@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.cells import DATE_FORMATS, UNCLEAR_FORMATS, days_of, number_of
+from recordwise.data.cells import DATE_FORMATS, SHORT_FORMATS, UNCLEAR_FORMATS, days_of, number_of
 from recordwise.data.schema import CATEGORY, NUMBER, Column
 from recordwise.encoders.table import MOST_VALUES
 
@@ -79,6 +79,11 @@ def _category(cells: NDArray[Any]) -> Doubt | None:
     dates = np.mean([not np.isnan(days_of(word, (*DATE_FORMATS, *MORE_DATES))) for word in some])
     if dates >= MOSTLY and np.mean([word.isdigit() and len(word) != 8 for word in some]) < MOSTLY:
         return Doubt("holds dates but is read as categories: declare it as kind 'date', with their formats")
+    if np.mean([not np.isnan(days_of(word, SHORT_FORMATS)) for word in some]) >= MOSTLY:
+        return Doubt(
+            "looks like dates with two-digit years but is read as categories: if they are, declare it as kind 'date', "
+            "with their formats, or write years with four digits"
+        )
     if np.mean([not np.isnan(number_of(word)) for word in some]) >= MOSTLY and different > 0.1:
         return Doubt(
             "holds numbers but is read as categories: declare it as kind 'number', and other cells are missing"
