@@ -105,6 +105,13 @@ method = {classes = ["flu", "cold"]}
     assert [one.about for one in told.findings] == [*found, "records"]
 
 
+def test_a_test_file_without_columns_is_not_read(folder: Path) -> None:
+    np.savez(folder / "test.npz", X=WORLD.pool[:5], y=np.array(["flu"] * 5))
+    asked = job(folder, more='[test]\npath = "test.npz"\nsamples = "X"\nlabels = "y"')
+    (folder / "test.npz").write_bytes(b"nothing that can be read")
+    assert [one.about for one in check_job(asked).findings] == ["records"]
+
+
 @pytest.mark.usefixtures("quick_plans")
 def test_where_their_number_is_private_it_changes_nothing(folder: Path) -> None:
     hidden = job(folder, privacy='epsilon = 2.0\nneighbours = "add-remove"', more="[records]\nexpected = 500")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,20 @@ def test_a_report_says_where_confidences_rest_on_a_guess() -> None:
     chosen, _ = fitted(6.0, 2.0, mechanism="permute-and-flip")
     pages = [render(summarize(each, np.zeros((600, 4)), name="x")) for each in (one, chosen)]
     assert ["rests on a guess of how pure queries are" in page for page in pages] == [False, True]
+    made = summarize(chosen, np.zeros((600, 4)), name="x")
+    shown = [{**each, "shows_purity": True} for each in made.rounds]  # as a release of another package may
+    assert [each["shows_purity"] for each in made.rounds] == [False]
+    assert "rests on a guess" not in render(replace(made, rounds=shown))
+
+
+def test_a_report_says_that_confidence_is_of_a_whole_set() -> None:
+    rng = seeded(4, "verdict")
+    X = rng.normal(size=(400, 3))
+    one = PrivateDistiller(20.0, num_queries=10, records={"labels_per_record": 3}, classes=["x", "y", "z"])
+    one.fit(X[:300], (X[:300] > 0).astype(int), X_public=X[300:], noise=SeededNoise(0))
+    page = render(summarize(one, X[300:], name="x"))
+    assert "whole set of classes is what most of its records carry" in page
+    assert "right for one of the query" not in page
 
 
 def test_records_that_lie_elsewhere_or_did_not_vote_and_classes_without_votes_are_told() -> None:

@@ -14,7 +14,7 @@ from recordwise.data.schema import Schema
 from recordwise.errors import InvalidInput
 from recordwise.job import JobFile
 from recordwise.planner import BudgetPlan, Checked, Finding, Outlook, check, plan, predict
-from recordwise.planner.checking import beside_test
+from recordwise.planner.checking import beside_test, has_columns
 from recordwise.privacy.guarantee import Neighbours
 from recordwise.progress import Progress, part, step
 from recordwise.run_settings import RunSettings
@@ -126,7 +126,8 @@ def _beside_test(job: JobFile, public: Loaded) -> Iterator[Finding]:
     if job.test is None:
         return
     schema, _ = job.read_pool(public)
-    yield from beside_test(schema, public.samples, job.test.read("test", schema).samples)
+    if has_columns(schema):
+        yield from beside_test(schema, public.samples, job.test.read("test", schema).samples)
 
 
 def _refuse_more_than(samples: int, num_queries: Sequence[int]) -> None:

@@ -260,12 +260,13 @@ def test_text_may_come_as_bytes_of_any_length() -> None:
         (["08:15", "17:30"], ("%H:%M",)),
         (["01/31/2024", "02/01/2024"], ("%m/%d/%Y",)),
         (["31/01/2024", "01/02/2024"], ("%d/%m/%Y",)),
-        (["31.01.24", "01.02.24"], ("%d.%m.%y",)),
-        (["01/31/24", "02/01/24"], ("%m/%d/%y",)),
         (["Jan 2024", "May 2024"], ("%b %Y",)),
         (["January 2024", "May 2024"], ("%B %Y",)),
         (["24-01-31", "24-02-01"], None),  # the year may stand at either end
-        (["01/02/24", "02/01/24"], None),
+        (["31.01.44", "01.02.24"], None),  # so may the century: born in 1944, or due in 2044?
+        (["01/31/24", "02/01/24"], None),
+        (["31/01/24 08:15", "01/02/24 17:30"], None),
+        (["10.4.12", "1.2.19"], None),  # versions of something
         (["01/02/2024", "02/01/2024"], None),  # either may be meant: somebody has to say
         (["31/01/2024", "01/31/2024"], None),
         (["2024-01-31", "soon"], None),
@@ -277,6 +278,12 @@ def test_a_pool_s_dates_are_known_where_nobody_could_read_them_otherwise(
     pool = [[cell, "a"] for cell in cells]
     column = Schema.of(pool, columns=["when", "group"], parse=True).columns[0]
     assert (column.kind, column.formats) == (("date", formats) if formats else ("category", ()))
+
+
+def test_two_digit_years_are_read_where_they_are_declared() -> None:
+    assert np.isnan(Column(kind="date").reader()("31.01.24"))
+    declared = Column(kind="date", formats=("%d.%m.%y",)).reader()
+    assert declared("31.01.24") == Column(kind="date").reader()("2024-01-31")
 
 
 def test_a_date_that_was_read_is_still_a_date() -> None:

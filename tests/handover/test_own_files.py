@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from recordwise import PrivateDistiller, save
@@ -322,6 +325,16 @@ def test_a_draft_doubts_numbers_that_look_like_codes_and_decides_nothing(tmp_pat
     assert read_job(tmp_path / "job.toml").read_pool()[0].columns[0].kind == "category"
 
 
+def test_a_draft_notes_dates_with_two_digit_years(tmp_path: Path) -> None:
+    for name, more in (("records", ",ok"), ("pool", "")):
+        rows = [f"{1 + row % 28:02d}.03.{40 + row % 59},{row / 7:.2f}{more}" for row in range(120)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"born,age{',state' if more else ''}", *rows]) + "\n")
+    told = ["--private", str(tmp_path / "records.csv"), "--public", str(tmp_path / "pool.csv"), "--labels", "state"]
+    made = CliRunner().invoke(app, ["init", *told, "--classes", "ok,late", "--out", str(tmp_path / "job.toml")])
+    assert made.exit_code == 0, made.output
+    assert "# note: column 'born' looks like dates with two-digit years" in (tmp_path / "job.toml").read_text()
+
+
 @pytest.mark.usefixtures("quick_plans")
 def test_a_draft_notes_numbers_that_may_be_identifiers_or_moments_and_keeps_them(tmp_path: Path) -> None:
     for name, more in (("records", ",ok"), ("pool", "")):
@@ -468,6 +481,47 @@ def test_confidence_is_the_chance_of_the_answer_whatever_weights_and_threshold_d
         assert found.confidence == pytest.approx(np.where(said, plain[:, 1], plain[:, 0]))
         assert found.probabilities["event"] == pytest.approx(model.predict_proba(RARE[:50])[:, 1])
         assert model.pool_probabilities_ == pytest.approx(rare(name="counts").pool_probabilities_)  # the release's
+
+
+def own(classifier: Any) -> PrivateDistiller:
+    model = PrivateDistiller(4.0, classes=["none", "event"], num_queries=10, student=classifier)
+    labels = np.where(np.arange(400) % 8 == 0, "event", "none")
+    return model.fit(RARE, labels, X_public=RARE + 0.001, noise=SeededNoise(0))
+
+
+def test_confidence_is_without_weights_that_a_classifier_was_given_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "new.npz", x=RARE[:50])
+    plain = own(LogisticRegression()).predict_proba(RARE[:50])
+    model = own(LogisticRegression(class_weight={"event": 6}))
+    found = predict_file(model.published(), tmp_path / "new.npz", probabilities=True)
+    said = np.array(found.labels) == "event"
+    assert (said & (plain[:, 1] < 0.5)).any()
+    assert found.confidence == pytest.approx(np.where(said, plain[:, 1], plain[:, 0]), abs=0.05)
+    assert found.probabilities["event"] == pytest.approx(model.predict_proba(RARE[:50])[:, 1])
+    balanced = own(LogisticRegression(class_weight="balanced"))
+    found = predict_file(balanced.published(), tmp_path / "new.npz")
+    assert found.confidence == pytest.approx(balanced.predict_proba(RARE[:50]).max(axis=1))  # as help and card say
+
+
+@pytest.mark.parametrize(
+    ("classifier", "weights", "undone"),
+    [
+        (LogisticRegression(class_weight={"event": 6}), "none 1, event 6", True),
+        (LogisticRegression(class_weight="balanced"), "balanced", False),
+        (make_pipeline(StandardScaler(), LogisticRegression(class_weight={"event": 6})), "none 1, event 6", False),
+    ],
+    ids=["by name", "balanced", "pipeline"],
+)
+def test_the_card_names_weights_of_a_classifier_of_the_user_s(
+    classifier: Any, weights: str, undone: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("skops")
+    save(own(classifier), tmp_path / "saved")
+    hand_over(tmp_path / "saved", tmp_path / "given")
+    card = (tmp_path / "given" / "README.md").read_text()
+    assert f"- Class weights: {weights}. Its probabilities are" in card
+    assert ("moved by them; the confidence that `recordwise predict` gives is not" in card) == undone
+    assert ("with these weights, and so is the confidence that `recordwise predict` gives." in card) != undone
 
 
 @pytest.mark.parametrize("name", ["counts", "linear"])

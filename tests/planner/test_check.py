@@ -44,6 +44,11 @@ def test_nothing_is_found_in_a_healthy_table() -> None:
             [f"{1 + row % 12:02d}/{1 + row % 11:02d}/2024" for row in range(ROWS)],
             "holds dates but is read as categories",
         ),
+        (
+            [f"{1 + row % 28:02d}.{1 + row % 12:02d}.{40 + row % 59}" for row in range(ROWS)],
+            "looks like dates with two-digit years",
+        ),
+        ([f"{1 + row % 28}/{1 + row % 12}/{40 + row % 59} 8:15" for row in range(ROWS)], "two-digit years"),
         ([f"2024{1 + row % 12:02d}{1 + row % 28:02d}" for row in range(ROWS)], "dates written as numbers"),
         ([f"patient {row} came in with a cough" for row in range(ROWS)], "free text"),
         ([str(row * 1.5) if row % 10 else "n/a" for row in range(ROWS)], "holds numbers but is read as categories"),
@@ -127,6 +132,22 @@ def test_a_test_file_in_another_unit_is_found() -> None:
     (found,) = beside_test(schema, pool, pool[:100] * [100, 1])
     assert found.about == "height" and "[test] file" in found.text and not found.stops
     assert list(beside_test(schema, pool, pool[:5] * [100, 1])) == []  # too few to say
+
+
+def test_a_test_file_of_another_time_is_said_to_be_in_dates() -> None:
+    def days(first: str) -> list[list[str]]:
+        return [[str(np.datetime64(first) + number)] for number in range(200)]
+
+    schema = Schema(kind="table", columns=({"name": "seen", "kind": "date"},))  # type: ignore[arg-type]
+    (found,) = beside_test(schema, days("2022-01-01"), days("2023-06-01"))
+    assert found.text == (
+        "column 'seen' is from another time in the [test] file: 2023-06-01 to 2023-12-17, the pool 2022-01-01 to "
+        "2022-07-19"
+    )
+    assert list(beside_test(schema, days("2022-01-01"), days("2022-02-01"))) == []
+    assert list(beside_test(schema, days("2022-01-01"), [[1e300]] * 50)) == []  # no calendar holds it
+    times = Schema(kind="table", columns=({"name": "at", "kind": "date", "formats": ("%H:%M",)},))  # type: ignore[arg-type]
+    assert list(beside_test(times, [["08:15"], ["09:30"]] * 20, [["17:45"]] * 30)) == []  # of no day
 
 
 def vectors(pool: Any) -> Schema:

@@ -10,6 +10,7 @@ from sklearn.feature_selection import VarianceThreshold
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_class_weight
 
 from recordwise import PrivateDistiller, load, save
@@ -18,7 +19,7 @@ from recordwise.privacy.noise import SeededNoise
 from recordwise.randomness import seeded
 from recordwise.students import FromCounts, Linear, Mlp
 from recordwise.students.spec import placed
-from recordwise.students.weights import unweighted, weights_in_order
+from recordwise.students.weights import rules_in_words, unweighted, weights_in_order, weights_of
 
 CLASSES = ["none", "event"]
 
@@ -185,6 +186,27 @@ def test_without_its_weights_a_student_gives_chances_again(kind: Any) -> None:
     assert moved[:, 1].mean() > plain.predict_proba(TEST)[:, 1].mean() + 0.15
     assert unweighted(heavy, moved)[:, 1].mean() == pytest.approx(plain.predict_proba(TEST)[:, 1].mean(), abs=0.03)
     assert unweighted(plain, moved) == pytest.approx(moved)
+
+
+def test_weights_are_undone_where_probabilities_are_known_to_have_them() -> None:
+    x, y = RECORDS[0][:600], (RECORDS[1][:600] == "event").astype(int)
+    given = LogisticRegression(class_weight={1: 6.0}).fit(x, y)
+    assert weights_of(given).tolist() == [1, 6]
+    plain = LogisticRegression().fit(x, y).predict_proba(TEST)
+    assert unweighted(given, given.predict_proba(TEST)) == pytest.approx(plain, abs=0.1)
+    for other in (
+        LogisticRegression(class_weight="balanced"),
+        make_pipeline(StandardScaler(), LogisticRegression(class_weight={1: 6.0})),
+        SVC(class_weight={1: 6.0}),  # its probabilities are fitted to answers, without weights
+    ):
+        assert weights_of(other.fit(x, y)) is None and "class weights" in rules_in_words(other, CLASSES)
+    assert rules_in_words(LogisticRegression().fit(x, y), CLASSES) == {}
+
+
+def test_of_sets_a_classifier_weighs_yes_and_no() -> None:
+    both = np.column_stack([RECORDS[1] == "none", RECORDS[1] == "event"]).astype(int)
+    model = fitted(LogisticRegression(class_weight={0: 1, 1: 3}), labels=both, records={"labels_per_record": 2})
+    assert rules_in_words(model.student_, CLASSES) == {"class weights": "no 1, yes 3"}
 
 
 @pytest.mark.parametrize("kind", [Linear, Mlp])

@@ -34,7 +34,8 @@ def predict(
     """Ask a published student about new samples: one line each, with its label and how sure it is.
 
     Class weights and a threshold decide labels. The confidence is the label's chance without class weights;
-    probabilities are with them.
+    probabilities are with them. Where a classifier of your own works weights out itself ("balanced"), or a part of it
+    has them, as in a pipeline, the confidence is with them, too.
 
     How a text file is spelled is guessed from the file itself: nothing of it is released.
     """

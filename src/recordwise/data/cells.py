@@ -19,7 +19,7 @@ import numpy as np
 NAN = math.nan
 DAY, EPOCH = timedelta(days=1), datetime(1970, 1, 1)
 NO_DAY = date(1900, 1, 1)  # where strptime puts a time of the day
-_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y")  # spellings that nobody reads otherwise
+_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")  # spellings that nobody reads otherwise
 _MONTHS = ("%b %Y", "%B %Y")
 _TIMES = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f")
 _STAMPS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f")
@@ -28,9 +28,13 @@ DATE_FORMATS = (*_DAYS, *_STAMPS, *_LONG, *_MONTHS)
 TIME_FORMATS = _TIMES  # of a day that is not named
 # Which of a pair is meant, somebody must say, or a day after the twelfth must show.
 UNCLEAR_FORMATS = tuple(
-    (f"%m{mark}%d{mark}{year}{time}", f"%d{mark}%m{mark}{year}{time}")
-    for mark, year in (("/", "%Y"), ("-", "%Y"), ("/", "%y"))
+    (f"%m{mark}%d{mark}%Y{time}", f"%d{mark}%m{mark}%Y{time}")
+    for mark in ("/", "-")
     for time in ("", " %H:%M", " %H:%M:%S")
+)
+# Never taken for dates unless declared: the century is a guess, and version numbers look the same.
+SHORT_FORMATS = tuple(
+    f"{day}{time}" for day in ("%d.%m.%y", "%m/%d/%y", "%d/%m/%y") for time in ("", " %H:%M", " %H:%M:%S")
 )
 MOST_FORMAT = 64  # letters
 _WHOLE = 2.0**53  # floats below are whole numbers without a doubt

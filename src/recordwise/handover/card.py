@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from recordwise.handover.forms import Forms
 from recordwise.published import Published
 from recordwise.report import Summary
+from recordwise.students.weights import WEIGHTS, rules_in_words, weights_of
 
 TASKS = {"text": "text-classification", "images": "image-classification"}
 MOST_NAMED = 20  # classes
@@ -86,18 +87,14 @@ def accuracy(summary: Summary) -> str:
 
 def _decides(model: Published, classes: Sequence[str]) -> list[str]:
     """How it was told to choose between classes, where it was."""
-    student, lines = model.student, []
-    weights, threshold = getattr(student, "class_weights_", None), getattr(student, "threshold", None)
-    if weights is None:
-        return []
-    if (weights != 1).any():
-        each = ", ".join(f"{classes[at]} {weight:.4g}" for at, weight in zip(student.classes_, weights, strict=True))
-        lines.append(
-            f"- Class weights: {each}. Its probabilities are moved by them; the confidence that `recordwise predict` "
-            "gives is not."
+    rules = rules_in_words(model.student, classes)
+    lines = [f"- {name.capitalize()}: {text}." for name, text in rules.items()]
+    if WEIGHTS in rules:
+        lines[0] += (
+            " Its probabilities are with these weights, and so is the confidence that `recordwise predict` gives."
+            if weights_of(model.student) is None
+            else " Its probabilities are moved by them; the confidence that `recordwise predict` gives is not."
         )
-    if threshold is not None:
-        lines.append(f"- Threshold: it answers {classes[1]} where its probability is at least {threshold:.4g}.")
     return ["## How it decides", "", *lines, ""] if lines else []
 
 

@@ -29,7 +29,8 @@ def predict_file(
 
     Columns are found by their names, in whatever order they stand; one that is missing is refused. Labels are what the
     student answers, which class weights and a threshold of its own may decide; several for one sample are joined by
-    semicolons. The confidence is the chance of that label, without class weights; probabilities are with them.
+    semicolons. The confidence is the chance of that label, without class weights where they are known
+    (`students.weights.weights_of`); probabilities are with them.
 
     Args:
       ids: The column that names the samples; files of images have names, and other samples are numbered.

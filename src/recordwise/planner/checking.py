@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordwise.data.samples import Kind, Samples
-from recordwise.data.schema import CATEGORY, Column, Schema
+from recordwise.data.schema import Column, Schema
 from recordwise.errors import InvalidInput
 from recordwise.planner.columns import Likely, beyond, odd
 from recordwise.planner.outlook import Outlook
@@ -116,15 +116,20 @@ def _columns(schema: Schema, samples: Samples) -> Iterator[Finding]:
 
 
 def beside_test(schema: Schema, pool: Samples, test: Samples) -> Iterator[Finding]:
-    """The columns whose numbers lie elsewhere in a public test file than in the pool."""
+    """The columns whose numbers or dates lie elsewhere in a public test file than in the pool."""
     for (column, name, known), (_, _, new) in zip(_cells(schema, pool), _cells(schema, test), strict=True):
-        if column.kind != CATEGORY and (doubt := beyond(known, new)):
+        if doubt := beyond(column, known, new):
             yield Finding(stops=False, about=str(name), text=f"column {name!r} {doubt.text}")
+
+
+def has_columns(schema: Schema) -> bool:
+    """Whether samples are rows of columns that can be looked at one by one."""
+    return schema.kind == Kind.TABLE or (schema.kind == Kind.VECTORS and bool(schema.columns))
 
 
 def _cells(schema: Schema, samples: Samples) -> Iterator[tuple[Column, str | int, NDArray[Any]]]:
     """Each column, its name or place, and its cells; none where samples have no columns."""
-    if schema.kind != Kind.TABLE and not (schema.kind == Kind.VECTORS and schema.columns):
+    if not has_columns(schema):
         return
     # Read without declared ranges: what lies beyond them would be missing.
     free = replace(schema, columns=tuple(replace(column, range=None) for column in schema.columns))

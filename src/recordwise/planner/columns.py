@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recordwise.data.cells import DATE_FORMATS, UNCLEAR_FORMATS, days_of, number_of
-from recordwise.data.schema import CATEGORY, NUMBER, Column
+from recordwise.data.cells import DATE_FORMATS, DAY, EPOCH, NO_DAY, SHORT_FORMATS, UNCLEAR_FORMATS, days_of, number_of
+from recordwise.data.schema import CATEGORY, DATE, NUMBER, Column
 from recordwise.encoders.table import MOST_VALUES
 
 MOSTLY = 0.8  # of a column's cells
@@ -56,8 +56,10 @@ def odd(column: Column, cells: NDArray[Any]) -> Doubt | None:
     return _category(cells) if column.kind == CATEGORY else _number(column, cells)
 
 
-def beyond(pool: NDArray[Any], test: NDArray[Any]) -> Doubt | None:
-    """Whether numbers or dates of a test file mostly lie where hardly any of the pool's lie."""
+def beyond(column: Column, pool: NDArray[Any], test: NDArray[Any]) -> Doubt | None:
+    """Whether numbers or dates of a test file mostly lie where hardly any of the pool's lie; None for categories."""
+    if column.kind == CATEGORY:
+        return None
     known, new = (np.asarray(cells, dtype=np.float64) for cells in (pool, test))
     known, new = known[np.isfinite(known)], new[np.isfinite(new)]
     if min(len(known), len(new)) < FEW_ROWS:
@@ -66,8 +68,20 @@ def beyond(pool: NDArray[Any], test: NDArray[Any]) -> Doubt | None:
     low, high = np.quantile(known, TAILS)
     if outside <= MANY and not ((new < low) | (new > high)).mean() > MOSTLY:
         return None
+    if column.kind == DATE:
+        here, there = _days(new), _days(known)
+        return Doubt(f"is from another time in the [test] file: {here}, the pool {there}") if here and there else None
     here, there = (f"{one[0]:.4g} to {one[1]:.4g}" for one in (np.quantile(new, TAILS), (low, high)))
     return Doubt(f"is {here} in the [test] file and {there} in the pool: the unit may differ, also from the records'")
+
+
+def _days(moments: NDArray[np.float64]) -> str:
+    """The first and the last day, in words; none where they are times of the day, or no calendar holds them."""
+    try:
+        first, last = ((EPOCH + float(moment) * DAY).date() for moment in (moments.min(), moments.max()))
+    except OverflowError:
+        return ""
+    return "" if first == last == NO_DAY else f"{first} to {last}"
 
 
 def _category(cells: NDArray[Any]) -> Doubt | None:
@@ -79,6 +93,11 @@ def _category(cells: NDArray[Any]) -> Doubt | None:
     dates = np.mean([not np.isnan(days_of(word, (*DATE_FORMATS, *MORE_DATES))) for word in some])
     if dates >= MOSTLY and np.mean([word.isdigit() and len(word) != 8 for word in some]) < MOSTLY:
         return Doubt("holds dates but is read as categories: declare it as kind 'date', with their formats")
+    if np.mean([not np.isnan(days_of(word, SHORT_FORMATS)) for word in some]) >= MOSTLY:
+        return Doubt(
+            "looks like dates with two-digit years but is read as categories: if they are, declare it as kind 'date', "
+            "with their formats, or write years with four digits"
+        )
     if np.mean([not np.isnan(number_of(word)) for word in some]) >= MOSTLY and different > 0.1:
         return Doubt(
             "holds numbers but is read as categories: declare it as kind 'number', and other cells are missing"

@@ -38,6 +38,8 @@ class _Round(_Part):
     labels: Annotated[list[Annotated[int, Field(ge=-1)]], Field(min_length=1)]
     confidence: list[Share]
     sizes: list[Count]
+    shows_purity: bool | None = None  # summaries of earlier versions do not say
+    sets: bool = False
     noise_std: Annotated[float, Field(ge=0, le=1e300)] | None = None
     law: str | None = None
     gaps: list[Finite] | None = None

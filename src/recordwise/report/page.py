@@ -186,7 +186,7 @@ def _tally_picture(summary: Summary, one: Any) -> dict[str, Any]:
 
 
 def _confidence_picture(one: Any) -> dict[str, Any]:
-    edges, told = np.linspace(0, 1, 11), "gaps" in one or one["decoder"] == "assigned"
+    edges = np.linspace(0, 1, 11)
     shares, _ = np.histogram(one["confidence"], bins=edges, weights=np.array(one["sizes"], dtype=float))
     return {
         "title": "How sure the labels are",
@@ -196,10 +196,21 @@ def _confidence_picture(one: Any) -> dict[str, Any]:
             x_label="confidence of the query's label",
             y_label="share of the pool",
         ),
-        "note": "The chance that a label is right for one of the query's samples, from the release alone: it costs "
-        + ("nothing." if told else "nothing. The release has no counts: it rests on a guess of how pure queries are."),
+        "note": _confidence_in_words(one),
         "legend": False,
     }
+
+
+def _confidence_in_words(one: Any) -> str:
+    if one.get("sets"):
+        return (
+            "The chance that a query's whole set of classes is what most of its records carry, from the release alone: "
+            "it costs nothing."
+        )
+    text = "The chance that a label is right for one of the query's samples, from the release alone: it costs nothing."
+    if one.get("shows_purity", "gaps" in one):
+        return text
+    return f"{text} The release has no counts: it rests on a guess of how pure queries are."
 
 
 def _all_of_it(summary: Summary) -> str:

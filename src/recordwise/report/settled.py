@@ -13,6 +13,7 @@ from recordwise.checkpoint import OWN_LEDGER
 from recordwise.distiller import PrivateDistiller
 from recordwise.students import reads_counts, student_from
 from recordwise.students.counts import TableStudent
+from recordwise.students.weights import rules_in_words, without_rules
 
 LETTERS = 300
 ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
@@ -52,8 +53,15 @@ def encoder_in_words(encoder: Any) -> str:
 
 
 def _student(distiller: PrivateDistiller) -> str:
+    """What it is, and how it decides where it was told: classes by their names, for a student knows places."""
+    rules = rules_in_words(distiller.student_, [str(one) for one in distiller.classes_])
+    return "; ".join([_taught(distiller), *(f"{name}: {text}" for name, text in rules.items())])
+
+
+def _taught(distiller: PrivateDistiller) -> str:
+    """What it is and what it learnt from."""
     asked = student_from(distiller.settings.student.model, seed=0)
-    learnt, taught = distiller.learnt_, _printed(distiller.student_)
+    learnt, taught = distiller.learnt_, _printed(without_rules(distiller.student_))
     if learnt is None:
         why = ", for the release has no counts" if reads_counts(asked) else ""
         return f"{taught}, taught the decoded labels{why}"

@@ -206,6 +206,8 @@ def _round(one: Round) -> dict[str, Any]:
         "labels": one.labels.hard.tolist(),
         "confidence": np.round(one.labels.confidence, 4).tolist(),
         "sizes": one.queries.sizes.tolist(),
+        "shows_purity": bool(one.release.shows_purity),
+        "sets": one.release.ballot.labels_per_record > 1,
         **one.release.figures(),
     }
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.svm import SVC, NuSVC
 
 from recordwise.arrays import Doubles
 from recordwise.data.cells import number_of, word_of
@@ -21,6 +23,8 @@ from recordwise.errors import InvalidInput, real, shown
 ClassWeight = str | Mapping[Any, float] | Sequence[float] | None
 
 BALANCED = "balanced"
+WEIGHTS, THRESHOLD = "class weights", "threshold"  # how a reader is told of them
+_SETTING = "class_weight"
 LARGEST = 1e9  # weight of a class: single floats hold what a sample weighs then
 
 
@@ -87,12 +91,67 @@ def check_threshold(threshold: float | None, num_classes: int) -> None:
         raise InvalidInput(f"threshold must lie in (0, 1) and needs two classes, got {threshold!r} and {num_classes}")
 
 
+def weights_of(student: Any) -> Doubles | None:
+    """(C,) by what a taught student's odds were multiplied, in the order of its `classes_`.
+
+    None where that is not known of a classifier of the user's: weights that it works out itself ("balanced"), that a
+    part of it has, or that a support vector machine has, whose probabilities are fitted without them.
+    """
+    known = getattr(student, "class_weights_", None)
+    if known is not None:
+        return np.asarray(known, dtype=np.float64)
+    given = _asked(student).get(_SETTING)
+    if not isinstance(given, Mapping) or isinstance(student, SVC | NuSVC):
+        return None
+    return np.array([given.get(place, 1.0) for place in np.asarray(student.classes_).tolist()], dtype=np.float64)
+
+
+def rules_in_words(student: Any, classes: Sequence[str]) -> dict[str, str]:
+    """How a taught student was told to choose between classes, by what it is called; nothing where it was not."""
+    weights, found = weights_of(student), {}
+    copies = getattr(student, "students_", ())  # of sets, each class has a copy that says whether it is there
+    if weights is not None and (weights != 1).any():
+        found[WEIGHTS] = _named(dict(zip(student.classes_, weights, strict=True)), classes)
+    for one in copies or (student,):
+        if weights is None and (asked := _asked(one)):
+            found[WEIGHTS] = "; ".join(_named(each, ("no", "yes") if copies else classes) for each in asked.values())
+    if _is_ours(student) and student.threshold is not None:
+        found[THRESHOLD] = f"it answers {classes[1]} where its probability is at least {student.threshold:.4g}"
+    return found
+
+
+def without_rules(student: Any) -> Any:
+    """The same kind of student, not taught, without class weights and a threshold of its own."""
+    rules = dict.fromkeys([*_asked(student), *([THRESHOLD] if _is_ours(student) else [])])
+    return clone(student).set_params(**rules) if rules else student
+
+
+def _asked(student: Any) -> dict[str, Any]:
+    """The class weights that a student and its parts were made with, by the names of the settings."""
+    if isinstance(student, type) or not hasattr(student, "get_params"):
+        return {}
+    held = student.get_params()
+    return {name: one for name, one in held.items() if name.split("__")[-1] == _SETTING and one is not None}
+
+
+def _is_ours(student: Any) -> bool:
+    """Whether it is one whose weights are kept when it is taught, and which may have a threshold."""
+    return hasattr(student, "class_weights_") and hasattr(student, "threshold")
+
+
+def _named(class_weight: Any, classes: Sequence[str]) -> str:
+    """Weights by place with the names of classes, or what a classifier works out itself."""
+    if not isinstance(class_weight, Mapping):
+        return str(class_weight)
+    return ", ".join(f"{classes[int(place)]} {weight:.4g}" for place, weight in class_weight.items())
+
+
 def unweighted(student: Any, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, C) what a student's probabilities are without its class weights: chances again.
+    """(n, C) what a student's probabilities are without the class weights that are known of it: chances again.
 
     Weighted log-loss is least at odds that are the weights times the true ones, so dividing by them undoes it.
     """
-    weights = getattr(student, "class_weights_", None)
+    weights = weights_of(student)
     if weights is None:
         return probabilities
     odds = probabilities.copy()
