@@ -4,7 +4,8 @@ Three of them, each from noise of known law: votes gather in far fewer queries t
 differ; a declared class has no votes, as where its name is misspelt; clearly fewer records vote than there are.
 
 Guarantees, each per release:
-  - where records are spread as the pool is, votes are said to gather with probability FALSE_ALARM at most (Cantelli);
+  - where records are spread as the pool is, and cells err on their own, votes are said to gather with probability
+    FALSE_ALARM at most (Cantelli);
   - a class with a twentieth of an equal share of the votes is said to have none with about that probability at most;
     where records are missing, whose class that may be, one with half of an equal share;
   - where 90 % of the records voted or more, some are said to be missing with about that probability at most.

@@ -30,7 +30,7 @@ class SumOfEstimates:
 
     heavy_tailed: ClassVar[bool] = False
     # The deviation of a sum of cells, beside that of as many independent ones: cells of one message err together. Of
-    # all local and shuffled mechanisms Collision does most so, 1.75 times as far.
+    # all local and shuffled mechanisms Collision does most so, nearly twice as far.
     together: ClassVar[float] = 2.0
 
     messages: int
